@@ -2,18 +2,24 @@
 ## `diagonal` of the pair. Merge path (Green, McColl, Bader 2012) finds the start of the stretch in both runs. The
 ## stretch is cut into `chains` that are interleaved: comparisons of one chain do not wait for another chain.
 ## Parameters of the call: name (of the function), space (address space), index (int or ulong), key, carried (C types,
-## carried or None), chains, scalar (the key is no struct: select by value, not by position).
-## Defines  static void name(space const key* from, [space const carried* from_value,] space key* to,
-## [space carried* to_value,] index pair, index middle, index end, index diagonal, index count): to[0 .. count).
-<%def name="merging(name, space, index, key, carried, chains, scalar)">
-static ${index} ${name}_split(${space} const ${key}* from, const ${index} pair, const ${index} middle,
+## carried or None), chains, scalar (the key is no struct: select by value, not by position), apart (the second run is
+## another array, `other`, from its first element on; then pair is 0).
+## Defines  static void name(space const key* from, [space const key* other,] [space const carried* from_value,
+## [space const carried* other_value,]] space key* to, [space carried* to_value,] index pair, index middle, index end,
+## index diagonal, index count): to[0 .. count).
+<%def name="merging(name, space, index, key, carried, chains, scalar, apart=False)">
+<%
+    def of_second(at, kind=""):
+        return f"other{kind}[{at} - middle]" if apart else f"from{kind}[{at}]"
+%>
+static ${index} ${name}_split(${space} const ${key}* from,${f" {space} const {key}* other," if apart else ""} const ${index} pair, const ${index} middle,
                               const ${index} end, const ${index} diagonal) {
     const ${index} left = middle - pair, right = end - middle;
     ${index} low = diagonal > right ? diagonal - right : 0;
     ${index} high = min(diagonal, left);
     while (low < high) {
         const ${index} probe = (low + high) / 2;
-        if (less(from[middle + diagonal - 1 - probe], from[pair + probe]))
+        if (less(${of_second("middle + diagonal - 1 - probe")}, from[pair + probe]))
             high = probe;
         else
             low = probe + 1;
@@ -23,29 +29,33 @@ static ${index} ${name}_split(${space} const ${key}* from, const ${index} pair, 
 
 <%def name="step(c, at)">
                 {
-                    const int second = less(from[b${c}], from[a${c}]);
+                    const int second = less(${of_second(f"b{c}")}, from[a${c}]);
                     ${take(c, at)}
                 }
 </%def>
 <%def name="take(c, at)">
-% if scalar:
-                    to[${at}] = second ? from[b${c}] : from[a${c}];
+% if scalar or apart:
+                    to[${at}] = second ? ${of_second(f"b{c}")} : from[a${c}];
 % else:
                     to[${at}] = from[second ? b${c} : a${c}];
 % endif
-% if carried:
+% if carried and apart:
+                    to_value[${at}] = second ? ${of_second(f"b{c}", "_value")} : from_value[a${c}];
+% elif carried:
                     to_value[${at}] = from_value[second ? b${c} : a${c}];
 % endif
                     a${c} += (${index}) (1 - second);
                     b${c} += (${index}) second;
 </%def>
-static void ${name}(${space} const ${key}* restrict from, ${f'{space} const {carried}* restrict from_value,' if carried else ''}
+static void ${name}(${space} const ${key}* restrict from, ${f'{space} const {key}* restrict other,' if apart else ''}
+                    ${f'{space} const {carried}* restrict from_value,' if carried else ''}
+                    ${f'{space} const {carried}* restrict other_value,' if carried and apart else ''}
                     ${space} ${key}* restrict to, ${f'{space} {carried}* restrict to_value,' if carried else ''}
                     const ${index} pair, const ${index} middle, const ${index} end, const ${index} diagonal,
                     const ${index} count) {
     const ${index} share = count / ${chains};
 % for c in range(chains):
-    ${index} a${c} = pair + ${name}_split(from, pair, middle, end, diagonal + ${c} * share);
+    ${index} a${c} = pair + ${name}_split(from, ${"other, " if apart else ""}pair, middle, end, diagonal + ${c} * share);
     ${index} b${c} = middle + diagonal + ${c} * share - (a${c} - pair);
 % endfor
     ${index} done = 0;
@@ -58,11 +68,11 @@ static void ${name}(${space} const ${key}* restrict from, ${f'{space} const {car
 % for c in range(chains):
     for (${index} i = ${c} * share + done; i < ${"count" if c == chains - 1 else f"{c + 1} * share"}; ++i) {
         int second = a${c} >= middle;
-        if (!second && b${c} < end) second = less(from[b${c}], from[a${c}]);
+        if (!second && b${c} < end) second = less(${of_second(f"b{c}")}, from[a${c}]);
         if (second) {
-            to[i] = from[b${c}];
+            to[i] = ${of_second(f"b{c}")};
 % if carried:
-            to_value[i] = from_value[b${c}];
+            to_value[i] = ${of_second(f"b{c}", "_value")};
 % endif
             ++b${c};
         } else {

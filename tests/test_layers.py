@@ -17,9 +17,9 @@ ROOT = Path(__file__).parent.parent / "pydp"
 LAYERS = {
     "pydp": ["cli", "verify", "compat", "random", "algorithms", "math", "lang", "offline", "tuning", "model", "groups",
              "runtime", "local_memory", "space", "dtypes", "errors"],
-    "pydp.algorithms": ["explain", "runs moves evaluate", "forall histogram reductions select sort transpose",
-                        "matmul reduce", "scan", "registry", "lookback pieces", "operators",
-                        "arguments iteration_budget"],
+    "pydp.algorithms": ["explain", "sets", "merge segments top_k", "search", "runs moves evaluate",
+                        "forall histogram reductions select sort transpose", "matmul reduce", "scan",
+                        "composed registry", "lookback pieces", "operators", "arguments iteration_budget"],
     "pydp.lang": ["operator", "compile", "opencl", "analysis", "barriers", "execute", "frontend", "vector", "source",
                   "ir", "intrinsics", "numpy_math"],
     "pydp.runtime": ["field", "call", "recording", "placement", "arrays", "drivers", "memory", "programs", "device",

@@ -38,7 +38,8 @@ class Algorithm:
     None if the size is not accepted. accepted: names of the accepted sizes, for messages. operands: the number of
     arrays that the function takes. dtype: default dtype of the operands in `pydp tune`. dtypes: the accepted dtype
     kinds (of NumPy's "biufc"). numbers: the values to tune with: "small" (their sums are exact), "spread" (over the
-    range of the dtype) or "counts" (small and non-negative). options: additional keywords.
+    range of the dtype), "counts" (small and non-negative) or "sorted" (small, non-negative and sorted). options:
+    additional keywords.
 
     benchmark: the name of a module with a function ``run(device, quick)`` that returns rows; "" if there is none.
     """

@@ -227,6 +227,8 @@ def arguments(device: Device, algorithm: Algorithm, size: str, dtype: str) -> tu
         raise click.UsageError(f"{size!r} is not accepted: {error}") from None
     if algorithm.numbers == "counts" and kind.kind == "i":
         numbers = [np.abs(one) for one in numbers]
+    if algorithm.numbers == "sorted":
+        numbers = [np.sort(np.abs(one) if kind.kind in "if" else one, axis=-1) for one in numbers]
     arrays = [pydp.field(one, device=device) for one in numbers]
     options: dict[str, Any] = {**algorithm.options, "device": device}
     fn = algorithm.function

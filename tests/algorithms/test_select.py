@@ -328,7 +328,7 @@ BAD = {
     "a long mask": (lambda x: pydp.compress(np.ones(9, bool), x), "at most as many elements as x, 5"),
     "an axis": (lambda x: pydp.compress(x > 0, x, 0), "axis=0 is not supported"),
     "rank 0": (lambda x: pydp.nonzero(np.array(3)), "rank 0"),
-    "the k-th element": (lambda x: pydp.partition(x, 3), "k-th smallest element is not implemented"),
+    "a position": (lambda x: pydp.partition(x, len(x)), "kth is"),
     "a count of floats": (lambda x: pydp.select(x, "x > 0", count=pydp.zeros(1)), "dtype float32; one int32 or int64"),
     "two counts": (lambda x: pydp.select(x, "x > 0", count=pydp.zeros(2, np.int32)), r"shape \(2,\)"),
     "a count that is a number": (lambda x: pydp.select(x, "x > 0", count=3), "count is 3"),

@@ -225,6 +225,16 @@ def _plan_of(
     return plan
 
 
+def plan_by_flags(device: Any, source: np.dtype, operator: Operator, n: int) -> WalkPlan | ColumnsPlan:
+    """The plan of an inclusive scan of `n` contiguous elements with contiguous head flags (uint8)."""
+    arrays = (source, (n,), (1,), (1,))
+    flags = ("flags", np.dtype(np.uint8), (1,))
+    keyed = Keyed(operator, Key(operator.key))
+    plan = _plan_of(device, (0, False, False, None), keyed, arrays, flags, "none", False, False, False, None)
+    assert plan is not None
+    return plan
+
+
 def _problem(
     operator: Operator, source: np.dtype, layout: Layout, exclusive: bool, heads: bool, in_place: bool
 ) -> ScanProblem:

@@ -13,14 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import integer
+from pydp.algorithms.arguments import axis_of, integer
 from pydp.algorithms.registry import Algorithm, Shape, register
 from pydp.algorithms.select.policy import SelectSpec
 from pydp.algorithms.select.request import Request, check_choice, explained, launched
 from pydp.algorithms.select.results import columns, counted, rows, trimmed
 from pydp.algorithms.select.stream import select_in_pieces, too_large
+from pydp.algorithms.sort import sort
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given
+from pydp.model.explanation import given as arguments_of
+from pydp.runtime.placement import normal_input
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import Expected, host
 
@@ -147,12 +150,13 @@ def partition(
     predicate: Any = None,
     *,
     mask: Any = None,
+    axis: int | None = -1,
     count: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
     spec: Any = None,
-) -> tuple[Any, Any]:
+) -> Any:
     """Return (the elements of `x` that meet a condition, followed by the others; the number of the former).
 
     Both parts keep their order (``cub::DevicePartition`` reverses the second one). The array has rank 1 and the size,
@@ -160,26 +164,56 @@ def partition(
     of rank 0 and dtype int64; the call then does not wait.
 
     The arguments and errors are as for `select`. The position of the other elements depends on the number of kept ones,
-    therefore the elements are read twice. An integer instead of a predicate, the position of an element in the sorted
-    array as in ``numpy.partition``, raises InvalidArgument.
+    therefore the elements are read twice.
+
+    With an integer or a sequence of integers instead of a predicate, return a copy of `x` that is partitioned along
+    `axis` at its k-th smallest elements, as ``numpy.partition`` (axis=None: the elements in C order). The copy is
+    sorted, which is a partition at every position; spec is then a SortSpec. axis applies to such calls only, mask and
+    count to the others.
 
     >>> pydp.partition(np.array([3, -1, 4, 0, 5]), "x > 0")
     (array([ 3,  4,  5, -1,  0]), 3)
+    >>> pydp.partition(np.array([3, -1, 4, 0, 5]), 2)
+    array([-1,  0,  3,  4,  5])
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return _found(counted, "partition", x, mask, _no_position(predicate), count, where)
+    if _is_position(predicate):
+        return sort(_at_positions(x, predicate, axis, mask, count), axis=axis, **where)
+    return _found(counted, "partition", x, mask, predicate, count, where)
 
 
-def _no_position(predicate: Any) -> Any:
-    """`predicate`; raises InvalidArgument if it is an integer, the argument of ``numpy.partition``."""
+def _is_position(predicate: Any) -> bool:
+    """Whether the argument is one or several positions of ``numpy.partition``."""
+    if isinstance(predicate, (list, tuple, np.ndarray)):
+        return True
     try:
-        position = integer(predicate)
+        integer(predicate)
     except TypeError:
-        return predicate
-    raise InvalidArgument(
-        f"predicate is {position}; partition at the k-th smallest element is not implemented, a predicate or mask= is "
-        "accepted"
-    )
+        return False
+    return True
+
+
+def _at_positions(x: Any, kth: Any, axis: Any, mask: Any, count: Any) -> Any:
+    """x as an array, if the arguments of a partition at positions are right."""
+    if mask is not None or count is not None:
+        raise InvalidArgument(f"mask and count cannot be combined with the position {kth!r}; None is accepted with it")
+    x = normal_input("x", x)
+    positions_of(kth, x, axis)
+    return x
+
+
+def positions_of(kth: Any, x: Any, axis: Any) -> tuple[int, ...]:
+    """The positions where `x` is partitioned along an axis. Raises InvalidArgument for positions out of range."""
+    n = x.size if axis is None else x.shape[axis_of(axis, x.ndim)]
+    given = kth.reshape(-1).tolist() if isinstance(kth, np.ndarray) else kth
+    try:
+        found = tuple(map(integer, given if isinstance(given, (list, tuple)) else [given]))
+    except TypeError:
+        raise InvalidArgument(f"kth is {kth!r}; an integer or a sequence of integers is accepted") from None
+    for one in found:
+        if not -n <= one < n:
+            raise InvalidArgument(f"kth is {one}; {-n} to {n - 1} are accepted for {n} elements along the axis")
+    return found
 
 
 def _found(
@@ -220,9 +254,13 @@ def _launched(
 
 def _explain(which: str, given: Given) -> Explanation:
     predicate = getattr(given, "predicate", None)
-    if which == "partition":
-        predicate = _no_position(predicate)
-    if getattr(given, "axis", None) is not None:
+    if which == "partition" and _is_position(predicate):
+        x = _at_positions(given.x, predicate, given.axis, given.mask, given.count)
+        how = {"axis": given.axis, "spec": given.spec, **given.where}
+        found: Explanation = sort.__pydp_explain__(arguments_of(sort, (x,), how))
+        found.choices.insert(0, "all elements are sorted, which is a partition at every position")
+        return found
+    if which == "compress" and given.axis is not None:
         raise InvalidArgument(f"axis={given.axis!r} is not supported by compress; None is accepted")
     request = Request(which, given.x, getattr(given, "mask", None), predicate, given.count, given.spec)
     return explained(request, given.where)

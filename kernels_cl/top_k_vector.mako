@@ -1,0 +1,140 @@
+## The k best elements of each part of each row, in the order of their indexes: candidates for the k best of the row.
+## An element's rank is an unsigned integer that orders it (see sort_radix_elements): larger ranks are better.
+## Phases: a work-item keeps a threshold, the rank of the k-th best element so far, and a buffer of `capacity` elements.
+## It reads its part in blocks of `block` elements and looks at single elements only if a rank in the block is larger
+## than the threshold; these go to the buffer. When the buffer is full, it drops all but the k best: the new threshold is
+## found bit by bit, by counting ranks. Of equal ranks it keeps the first, so a later element must have a larger rank.
+## Launch: one work-item for each part, `parts` for each row, in work-groups of 1. Parts have at least k elements.
+## Parameters: declarations, key (unsigned C type of the key's size), kind, key_bits, descending, rank_window (see
+## sort_radix_elements), index (C type of the indexes in the buffer), block (a multiple of 16), native (C type of the
+## key, to compare whole blocks with the threshold's value; None: blocks are compared by ranks), mask_words (number of
+## ulong in a vector comparison of native values).
+<%namespace name="elements" file="sort_radix_elements.mako"/>
+<% rank_bits = 64 if key_bits == 64 else 32 %>
+${declarations}
+typedef ${"ulong" if key_bits == 64 else "uint"} RANK;
+typedef ${"ulong" if key_bits == 64 else "uint"}16 RANK16;
+${elements.order("encoded", "rank_of", key, "RANK", "RANK")}
+${elements.order("encoded_many", "ranks_of", f"{key}16", "RANK16", "RANK16", f"convert_{'ulong' if key_bits == 64 else 'uint'}16")}
+
+/* Keeps the k best of `count` elements, in order; returns the rank of the worst of them. */
+static RANK keep_best(global RANK* restrict ranks, global ${index}* restrict places, const int count, const int k) {
+    RANK threshold = 0;
+    for (int bit = ${rank_bits - 1}; bit >= 0; --bit) {
+        const RANK higher = threshold | (RANK) 1 << bit;
+        int found = 0;
+        for (int i = 0; i < count; ++i) found += ranks[i] >= higher;
+        if (found >= k) threshold = higher;
+    }
+    int above = 0;
+    for (int i = 0; i < count; ++i) above += ranks[i] > threshold;
+    int equal = k - above, kept = 0;
+    for (int i = 0; i < count; ++i) {
+        const RANK rank = ranks[i];
+        const int keep = rank > threshold || (rank == threshold && equal > 0);
+        equal -= rank == threshold;
+        ranks[kept] = rank;
+        places[kept] = places[i];
+        kept += keep;
+        if (kept == k) break;
+    }
+    return threshold;
+}
+
+% if native:
+<% mask = {8: "char", 16: "short", 32: "int", 64: "long"}[key_bits] %>
+typedef ${mask}16 MASK16;
+
+static int any_of(const MASK16 mask) {
+<% words = mask_words %>
+    const ulong${words} w${words} = as_ulong${words}(mask);
+% while words > 2:
+    const ulong${words // 2} w${words // 2} = w${words}.lo | w${words}.hi;
+<% words //= 2 %>
+% endwhile
+    return (w2.x | w2.y) != 0;
+}
+
+/* The value of a kept element of this rank. */
+static ${native} value_of(global const ${key}* x, global const RANK* ranks, global const ${index}* places,
+                          const RANK rank) {
+    int i = 0;
+    while (ranks[i] != rank) ++i;
+    return ((global const ${native}*) x)[places[i]];
+}
+% endif
+
+kernel void top_k_candidates(global const ${key}* restrict x, const long x_at, const long row_step, const long n,
+                             const int parts, const int k, const int capacity, global RANK* restrict ranks,
+                             global ${index}* restrict places, global RANK* restrict found_ranks,
+                             const long found_ranks_at, global long* restrict found_places, const long found_places_at,
+                             global ${key}* restrict found_keys, const long found_keys_at) {
+    const long item = (long) get_global_id(0);
+    const long row = item / parts, part = item % parts;
+    const long from = part * (n / parts) + min(part, n % parts);
+    const long end = from + n / parts + (part < n % parts);
+    x += x_at + row * row_step;
+    ranks += item * capacity;
+    places += item * capacity;
+    for (int i = 0; i < k; ++i) {
+        ranks[i] = rank_of(encoded(x[from + i]));
+        places[i] = (${index}) (from + i);
+    }
+    int count = k;
+    RANK threshold = keep_best(ranks, places, count, k);
+% if native:
+    ${native} limit = value_of(x, ranks, places, threshold);
+% endif
+    long i = from + k;
+    for (; i + ${block} <= end; i += ${block}) {
+% if native:
+% for v in range(block // 16):
+        const ${native}16 values${v} = vload16(${v}, (global const ${native}*) x + i);
+% endfor
+<%
+    if kind != "f":
+        better = [f"(values{v} {'<' if descending else '>'} limit)" for v in range(block // 16)]
+    elif descending: # NaN is the worst, so a limit of NaN lets all numbers through
+        better = [f"((values{v} < limit) | ((values{v} == values{v}) & (limit_is_nan)))" for v in range(block // 16)]
+    else:
+        better = [f"~(values{v} <= limit)" for v in range(block // 16)]
+%>
+% if kind == "f" and descending:
+        const MASK16 limit_is_nan = (MASK16) (limit != limit ? -1 : 0);
+% endif
+        if (any_of(${" | ".join(better)})) {
+% else:
+% for v in range(block // 16):
+        const RANK16 ranks${v} = ranks_of(encoded_many(vload16(${v}, x + i)));
+% endfor
+        if (any(${" | ".join(f"(ranks{v} > threshold)" for v in range(block // 16))})) {
+% endif
+            for (int j = 0; j < ${block}; ++j) {
+                const RANK rank = rank_of(encoded(x[i + j]));
+                ranks[count] = rank;
+                places[count] = (${index}) (i + j);
+                count += rank > threshold;
+            }
+            if (count > capacity - ${block} - 1) {
+                threshold = keep_best(ranks, places, count, k);
+                count = k;
+% if native:
+                limit = value_of(x, ranks, places, threshold);
+% endif
+            }
+        }
+    }
+    for (; i < end; ++i) {
+        const RANK rank = rank_of(encoded(x[i]));
+        ranks[count] = rank;
+        places[count] = (${index}) i;
+        count += rank > threshold;
+    }
+    keep_best(ranks, places, count, k);
+    for (int j = 0; j < k; ++j) {
+        const long to = item * k + j;
+        found_ranks[found_ranks_at + to] = ranks[j];
+        found_places[found_places_at + to] = (long) places[j];
+        found_keys[found_keys_at + to] = x[places[j]];
+    }
+}

@@ -1,0 +1,116 @@
+"""Functions that are composed of other functions of pydp: their intermediate results are Fields.
+
+    place = placed({"x": x, "offsets": offsets}, device, queue)
+    x, offsets = place.fields
+    return place.returned(pydp.sort(x, **place.where))
+
+NumPy arrays are copied to the device once, and only results are copied back.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pydp.dtypes import c_declarations, c_name, movable
+from pydp.model.explanation import Explanation, given
+from pydp.runtime import placement
+from pydp.runtime.arrays.data import Array
+from pydp.runtime.arrays.operand import Operand
+from pydp.runtime.call import Call
+from pydp.runtime.field.construct import field
+from pydp.runtime.field.field import Field
+from pydp.runtime.programs.program import kernel
+
+GROUP = 256  # work-items of a work-group of element-wise kernels
+
+
+class Place(NamedTuple):
+    """Where a composed function runs. arrays: its arguments. kind: the first one, whose kind the results have."""
+
+    device: Any
+    queue: Any
+    arrays: list[Any]
+    kind: Any
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """The arguments device and queue of the functions that it calls."""
+        return {"device": self.device, "queue": self.queue}
+
+    def fields(self) -> list[Field]:
+        """The arguments as Fields; NumPy arrays are copied."""
+        return [self.field(one) for one in self.arrays]
+
+    def field(self, array: Any) -> Field:
+        """An array as a Field."""
+        if isinstance(array, Field):
+            return array
+        return Field.wrap(array) if isinstance(array, Array) else field(array, device=self.device)
+
+    def returned(self, *results: Field) -> Any:
+        """The results in the kind of the first argument; one, or a tuple."""
+        found = [self._returned(one) for one in results]
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def _returned(self, result: Field) -> Any:
+        if isinstance(self.kind, np.ndarray):
+            return result.get()
+        return result.array if isinstance(self.kind, Array) else result
+
+
+def placed(arrays: dict[str, Any], device: Any, queue: Any) -> Place:
+    """The place of a call with these arrays. Raises InvalidArgument for values that are no arrays, and for arrays on
+    different devices."""
+    values = {name: placement.normal_input(name, one) for name, one in arrays.items()}
+    if getattr(device, "is_target", False):  # kernels are only compiled
+        return Place(device, queue, list(values.values()), next(iter(values.values())))
+    wrapped = {name: Field.wrap(one) if isinstance(one, Array) else one for name, one in values.items()}
+    place, chosen = placement.place(wrapped, [], device, queue)
+    ordered = list(values.values())
+    return Place(place, chosen if queue is not None else None, ordered, ordered[0])
+
+
+def explanation_of(function: Any, *arrays: Any, **named: Any) -> Explanation:
+    """The explanation of a call of another function; raises the errors of the call. Nothing is enqueued."""
+    found: Explanation = function.__pydp_explain__(given(function, arrays, named))
+    return found
+
+
+def launch_elements(call: Call, ready: Any, count: int, *args: Any) -> None:
+    """Enqueue an element-wise kernel with a work-item for each of `count` elements."""
+    group = min(GROUP, 1 << max(call.device.profile.max_group_size.bit_length() - 1, 0))
+    call.launch(ready, (-(-count // group) * group,), (group,), *args)
+
+
+def take_rows(call: Call, x: Operand, indexes: Operand, out: Operand) -> None:
+    """Enqueue ``out[row, j] = x[row, indexes[row, j]]``, for operands of rank 2 with equal numbers of rows. Rows of the
+    indexes may be longer than those of the contiguous `out`."""
+    if not out.size or not x.size:
+        return
+    words = movable(x.dtype)
+    params = {
+        "declarations": c_declarations([words]),
+        "word": c_name(words),
+        "index": c_name(indexes.dtype),
+    }
+    ready = kernel(call.device, "take_rows.mako", "take_rows", params)
+    sizes = (x.shape[1], out.shape[1], out.size)
+    launch_elements(
+        call, ready, out.size, x, np.int64(x.offset), np.int64(x.strides[0]), np.int64(x.strides[1]), indexes,
+        np.int64(indexes.offset), np.int64(indexes.strides[0]), out, np.int64(out.offset), *map(np.int64, sizes),
+    )  # fmt: skip
+
+
+def taken(x: Field, indexes: Field, where: dict[str, Any]) -> Field:
+    """``x[indexes]`` of a contiguous array of rank 1, or of its rows of rank 2."""
+    call = Call.begin({"x": x, "indexes": indexes}, **where)
+    source, places = call.input("x"), call.contiguous(call.input("indexes"))
+    if len(source.shape) == 1:
+        source = source.view((1, source.size), (0, source.strides[0]))
+        places = places.view((1, places.size), (places.size, 1))
+    out = call.output(places.shape if len(x.shape) == 2 else (places.size,), source.dtype)
+    take_rows(call, source, places, out.view(places.shape, (places.shape[1], 1)))
+    found: Field = call.finish(out)
+    return found

@@ -1,0 +1,373 @@
+"""Segments of an array, by keys, counts or offsets: ``scan_by_key``, ``repeat``, ``run_length_decode``,
+``segmented_reduce``, ``segmented_sort`` and ``segmented_argsort``.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from pydp.algorithms.arguments import switch
+from pydp.algorithms.composed import placed
+from pydp.algorithms.registry import Algorithm, Shape, register
+from pydp.algorithms.scan import scan
+from pydp.algorithms.segments import reduction, sorts
+from pydp.algorithms.segments import repeats as repeats_module
+from pydp.algorithms.segments.policy import SegmentSpec
+from pydp.algorithms.sort import argsort, sort
+from pydp.errors import InvalidArgument
+from pydp.model.explanation import Explanation, Given, given
+from pydp.runtime.placement import normal_input
+from pydp.runtime.recording import recorded
+from pydp.tuning.reference import Expected, host
+
+__all__ = [
+    "SegmentSpec",
+    "repeat",
+    "run_length_decode",
+    "scan_by_key",
+    "segmented_argsort",
+    "segmented_reduce",
+    "segmented_sort",
+]
+
+
+def scan_by_key(
+    keys: Any,
+    values: Any,
+    op: Any = "+",
+    *,
+    axis: int | None = -1,
+    exclusive: bool = False,
+    reverse: bool = False,
+    init: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Scan `values` within each run of equal adjacent `keys` along an axis.
+
+    keys: array of any dtype (NumPy, Field or pyopencl Array); elements are compared by ``==``, therefore each NaN is a
+    run of its own. values: array of the same shape. The result has the shape and kind of `values`.
+    op, axis, exclusive, reverse, init, dtype, out, spec and errors: as for `scan`. init is the first value of each run.
+
+    Integer keys are compared in the pass of the scan; for other keys, a pass before it makes head flags.
+
+    >>> pydp.scan_by_key(np.array([7, 7, 3, 7]), np.array([1, 2, 5, 9]))
+    array([1, 3, 5, 9])
+
+    Source: ``cub::DeviceScan::InclusiveSumByKey``; see `scan`.
+    """
+    how: dict[str, Any] = {
+        "axis": axis, "exclusive": exclusive, "reverse": reverse, "init": init, "dtype": dtype, "out": out,
+        "spec": spec, "queue": queue,
+    }  # fmt: skip
+    keys, values = _checked_keys(keys, values)
+    if keys.dtype.kind in "iu":
+        return scan(values, op, segments=("keys", keys), device=device, wait_for=wait_for, **how)
+    place = placed({"keys": keys, "values": values}, device, queue)
+    described = {**how, "segments": _flags_like(keys), "device": place.device}
+    scan.__pydp_explain__(given(scan, (values, op), described))  # raises its errors before anything is enqueued
+    flags = sorts.head_flags(place.field(keys), axis, switch(reverse, "reverse"), place.where, wait_for)
+    return scan(values, op, segments=("flags", flags), device=place.device, **how)
+
+
+def _checked_keys(keys: Any, values: Any) -> tuple[Any, Any]:
+    keys, values = normal_input("keys", keys), normal_input("values", values)
+    if keys.shape != values.shape:
+        raise InvalidArgument(f"values has shape {values.shape}; the shape of keys, {keys.shape}, is needed")
+    return keys, values
+
+
+def _flags_like(keys: Any) -> tuple[str, Any]:
+    return "flags", np.broadcast_to(np.uint8(0), keys.shape)
+
+
+def repeat(
+    x: Any,
+    repeats: Any,
+    axis: int | None = None,
+    *,
+    total_repeat_length: int | None = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Repeat each element of `x`, as ``numpy.repeat``.
+
+    x: array of any shape, strides and dtype (NumPy, Field or pyopencl Array). The result has the same kind and dtype.
+    repeats: an integer, or an array of integers, one for each element along the axis. They must not be negative: values
+    of NumPy arrays are checked, the result for others on the device is unspecified.
+    axis: the axis to repeat along; None repeats the elements in C order and returns an array of rank 1.
+    total_repeat_length: the length of the result along the axis, as in ``jax.numpy.repeat``: the result is cut off, or
+    the last element is repeated more often. With it, a call on Fields does not wait; without it, a call with an array
+    of repeats waits for their sum.
+    spec: a SegmentSpec, or a mapping of some of its fields.
+
+    Raises InvalidArgument for other repeats, axes and lengths, before anything is enqueued.
+
+    >>> pydp.repeat(np.array([3, 1, 4]), np.array([2, 0, 3]))
+    array([3, 3, 4, 4, 4])
+
+    Source: the inclusive sums of the repeats, then the merge path of the sums and the positions (Green, McColl, Bader
+    2012).
+    """
+    return repeats_module.repeated(
+        repeats_module.check(x, repeats, axis, total_repeat_length), spec, device, queue, wait_for
+    )
+
+
+def run_length_decode(
+    values: Any,
+    counts: Any,
+    *,
+    total_repeat_length: int | None = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Return each value as often as its count says: the inverse of `run_length_encode`.
+
+    values: array of rank 1 of any dtype. counts: integers of the same shape. It is ``repeat(values, counts)``; see
+    `repeat` for the other arguments and errors.
+
+    >>> pydp.run_length_decode(np.array([7, 3]), np.array([2, 3]))
+    array([7, 7, 3, 3, 3])
+
+    Source: ``cub::BlockRunLengthDecode``.
+    """
+    checked = _decoded(values, counts, total_repeat_length)
+    return repeats_module.repeated(checked, spec, device, queue, wait_for)
+
+
+def _decoded(values: Any, counts: Any, length: Any) -> repeats_module.Repeats:
+    values, counts = normal_input("values", values), normal_input("counts", counts)
+    if values.ndim != 1 or counts.shape != values.shape:
+        raise InvalidArgument(
+            f"values has shape {values.shape} and counts {counts.shape}; two arrays of rank 1 and equal length are "
+            "accepted"
+        )
+    return repeats_module.check(values, counts, None, length)
+
+
+@recorded
+def segmented_reduce(
+    x: Any,
+    offsets: Any,
+    op: Any = "+",
+    *,
+    init: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Reduce each segment of `x`: element s of the result is the reduction of ``x[offsets[s] : offsets[s + 1]]``.
+
+    x: array of rank 1 of any dtype and stride (NumPy, Field or pyopencl Array). offsets: ascending integers, one more
+    than there are segments (the row pointers of the CSR format). Elements before the first and from the last offset on
+    belong to no segment. Offsets in NumPy arrays are checked; for others on the device, wrong offsets are clipped.
+    op: any associative operator, commutative or not, see `scan`. init: a value that begins every segment. An empty
+    segment gives `init`, or the identity of the operator (0 for a sum; an operator without one needs init).
+    dtype: the dtype of the computation and the result, by default as for `reduce`. out: array for the result.
+    spec: a SegmentSpec, or a mapping of some of its fields.
+
+    Work-items have equal parts of the segments and elements together, so one long segment, or many short ones, keep all
+    cores busy. The bracketing depends only on the sizes, the offsets and the device.
+
+    Raises InvalidArgument for invalid arguments and UnsupportedOnDevice for dtypes that the device does not support,
+    before anything is enqueued.
+
+    >>> pydp.segmented_reduce(np.array([1, 2, 5, 9]), np.array([0, 2, 2, 4]))
+    array([ 3,  0, 14])
+
+    Source: D. Merrill and M. Garland, Merge-based Parallel Sparse Matrix-Vector Multiplication (2016);
+    ``cub::DeviceSegmentedReduce``.
+    """
+    where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
+    return reduction.run(reduction.prepare(x, offsets, op, init, dtype, spec, where))
+
+
+def segmented_sort(
+    x: Any,
+    offsets: Any,
+    *,
+    descending: bool = False,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Sort each segment ``x[offsets[s] : offsets[s + 1]]`` of `x`. The sort is stable.
+
+    x: array of rank 1 of any dtype that `sort` accepts (NumPy, Field or pyopencl Array). offsets: ascending integers
+    from 0 to the number of elements, one more than there are segments. Offsets in NumPy arrays are checked; the result
+    for wrong ones on the device is unspecified. descending: reverse the order. spec: a SortSpec, or a mapping of some
+    of its fields, for the sort of all elements.
+
+    All elements are sorted by value, and then, with a radix sort of few bits, by the number of their segment: the time
+    does not depend on the lengths of the segments. Errors: as for `sort`.
+
+    >>> pydp.segmented_sort(np.array([3, 1, 9, 7, 8]), np.array([0, 2, 5]))
+    array([1, 3, 7, 8, 9])
+
+    Source: ``cub::DeviceSegmentedSort`` (the function, not the method).
+    """
+    return sorts.sorted_segments(False, x, offsets, descending, device, queue, wait_for, spec)
+
+
+def segmented_argsort(
+    x: Any,
+    offsets: Any,
+    *,
+    descending: bool = False,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Return the indexes (int64) that sort each segment of `x`: ``x[result]`` is ``segmented_sort(x, offsets)``.
+
+    The indexes count from the beginning of `x`, not of the segment. Arguments and errors: as for `segmented_sort`.
+
+    >>> pydp.segmented_argsort(np.array([3, 1, 9, 7, 8]), np.array([0, 2, 5]))
+    array([1, 0, 3, 4, 2])
+    """
+    return sorts.sorted_segments(True, x, offsets, descending, device, queue, wait_for, spec)
+
+
+# --- explanations and references -----------------------------------------------------------------------------
+
+
+def _explain_scan(g: Given) -> Explanation:
+    keys, values = _checked_keys(g.keys, g.values)
+    how = {name: value for name, value in vars(g).items() if name not in ("keys", "values", "op")}
+    integers = keys.dtype.kind in "iu"
+    segments = ("keys", keys) if integers else _flags_like(keys)
+    found: Explanation = scan.__pydp_explain__(given(scan, (values, g.op), {**how, "segments": segments}))
+    found.choices.insert(
+        0,
+        "the scan compares the integer keys itself"
+        if integers
+        else f"keys of {keys.dtype}: a pass before the scan makes head flags",
+    )
+    return found
+
+
+def _explain_repeat(g: Given) -> Explanation:
+    if hasattr(g, "counts"):
+        checked = _decoded(g.values, g.counts, g.total_repeat_length)
+    else:
+        checked = repeats_module.check(g.x, g.repeats, g.axis, g.total_repeat_length)
+    place = placed({"x": checked.x}, g.device, g.queue)
+    outer, n, inner = checked.sizes
+    plan = repeats_module.plan_of(
+        place.device, checked.x.dtype, checked.counts is None, n, outer * inner == 1, reduction.by_key(g.spec)
+    )
+    spec = plan.choice.spec
+    choices = [f"{plan.choice.source}: {plan.choice.reason}"]
+    if checked.counts is None:
+        choices.append(f"each element is repeated {checked.each} times: its position needs no search")
+    else:
+        choices.append("a scan adds the repeats up; then one kernel finds the element of each position")
+    facts = {"device": place.device.name, "specialization": spec}
+    title = f"repeat of {checked.x.shape} {checked.x.dtype} on {place.device.name}"
+    return Explanation(title, facts, choices, {plan.kernel.name: plan.kernel.source})
+
+
+def _explain_reduce(g: Given) -> Explanation:
+    ready = reduction.prepare(g.x, g.offsets, g.op, g.init, g.dtype, g.spec, g.where)
+    device, plan, segments = ready.call.device, ready.plan, ready.offsets.size - 1
+    if g.out is not None:
+        ready.call.output((segments,), ready.operator.dtype)  # validates out
+    title = f"segmented_reduce of {ready.x.size} {ready.x.dtype} in {segments} segments on {device.name}"
+    if plan is None:
+        return Explanation(title, {"device": device.name}, ["there are no segments: no kernel"])
+    choices = [f"{plan.choice.source}: {plan.choice.reason}"]
+    if plan.choice.spec.mapping == "vector":
+        choices.append(f"each work-item has {plan.part} segments and elements together; a second kernel joins pieces")
+    else:
+        choices.append("a segmented scan, then the last element of each segment")
+        choices += [] if plan.scan is None else plan.scan.describe()
+    facts = {"device": device.name, "specialization": plan.choice.spec}
+    return Explanation(title, facts, choices, {name: one.source for name, one in plan.kernels.items()})
+
+
+def _explain_sort(indexes: bool, g: Given) -> Explanation:
+    x, _, descending = sorts.check(g.x, g.offsets, g.descending)
+    which = argsort if indexes else sort
+    place = placed({"x": x, "offsets": g.offsets}, g.device, g.queue)
+    how = {"descending": descending, "spec": g.spec, "device": place.device, "queue": g.queue, "wait_for": g.wait_for}
+    found: Explanation = which.__pydp_explain__(given(which, (x,), how))
+    found.choices.append("a second sort, by the numbers of the segments, compares only as many bits as these have")
+    return found
+
+
+def _scan_reference(keys: Any, values: Any, op: Any = "+") -> list[Expected] | None:
+    keys, values = host(keys), host(values)
+    if keys.ndim != 1 or op != "+" or values.dtype.kind not in "iu":
+        return None
+    sums = np.cumsum(values, dtype=values.dtype)
+    heads = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))[: keys.size]
+    before = np.repeat(sums[heads] - values[heads], np.diff(heads, append=keys.size))
+    return [Expected(sums - before)]
+
+
+def _repeat_reference(x: Any, repeats: Any = 1, axis: Any = None) -> list[Expected]:
+    return [Expected(np.repeat(host(x), host(repeats), axis))]
+
+
+def _reduce_reference(x: Any, offsets: Any, op: Any = "+") -> list[Expected] | None:
+    x, offsets = host(x), host(offsets).astype(np.int64)
+    if op != "+" or x.dtype.kind not in "biu":
+        return None
+    sums = np.append(0, np.cumsum(x, dtype=np.uint64 if x.dtype.kind == "u" else np.int64))
+    return [Expected(np.diff(sums[np.clip(offsets, 0, x.size)]).astype(sums.dtype))]
+
+
+def _sort_reference(indexes: bool, x: Any, offsets: Any) -> list[Expected]:
+    x, offsets = host(x), np.clip(host(offsets).astype(np.int64), 0, host(x).size)
+    segments = np.searchsorted(offsets[1:], np.arange(x.size), "right")
+    order = np.lexsort((x, segments))
+    return [Expected(order.astype(np.int64) if indexes else x[order])]
+
+
+def _pair(size: Shape) -> list[Shape] | None:
+    return [size, size] if len(size) == 1 else None
+
+
+_BENCHMARK = "pydp.bench.bench_segments"
+_FLAT: dict[str, Any] = {"sizes": ("1048576",), "shapes": _pair, "accepted": ("N",), "operands": 2}
+register(Algorithm(scan_by_key, _explain_scan, _scan_reference, dtype="int32", dtypes="biu", **_FLAT))
+register(Algorithm(repeat, _explain_repeat, _repeat_reference, numbers="counts", dtypes="iu", dtype="int32", **_FLAT))
+register(
+    Algorithm(
+        run_length_decode, _explain_repeat, _repeat_reference, numbers="counts", dtypes="iu", dtype="int32", **_FLAT
+    )
+)
+for _function, _explain_function, _reference in (
+    (segmented_reduce, _explain_reduce, _reduce_reference),
+    (segmented_sort, functools.partial(_explain_sort, False), functools.partial(_sort_reference, False)),
+    (segmented_argsort, functools.partial(_explain_sort, True), functools.partial(_sort_reference, True)),
+):
+    register(
+        Algorithm(
+            _function,
+            _explain_function,
+            _reference,
+            dtypes="iu",
+            dtype="int32",
+            numbers="sorted",
+            benchmark=_BENCHMARK if _function is segmented_reduce else "",
+            **_FLAT,
+        )
+    )

@@ -1,0 +1,163 @@
+"""Repeat elements: the inclusive sums of the repeats, then one kernel that expands them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pydp.algorithms.arguments import axis_of, by_key, integer
+from pydp.algorithms.composed import launch_elements, placed
+from pydp.algorithms.scan import scan
+from pydp.algorithms.segments.policy import FAMILY, SegmentProblem, part_size
+from pydp.dtypes import c_declarations, c_name, check_supported, dtype_text, movable
+from pydp.errors import InvalidArgument
+from pydp.runtime.arrays.operand import Operand
+from pydp.runtime.call import Call
+from pydp.runtime.placement import normal_input
+from pydp.runtime.programs.program import Kernel, kernel
+from pydp.runtime.recording import recorded
+from pydp.tuning.choose import Choice, cached_plan, choose
+
+_INDEX = np.dtype(np.int32)
+
+
+@dataclass(frozen=True)
+class RepeatPlan:
+    """A kernel and its launch."""
+
+    kernel: Kernel
+    choice: Choice
+    part: int
+    uniform: bool
+
+
+class Repeats(NamedTuple):
+    """Checked arguments. counts: an array, or None if every element is repeated `each` times. sizes: elements before,
+    along and behind the axis. length: of the result, if the caller gives it."""
+
+    x: Any
+    counts: Any
+    each: int
+    axis: int | None
+    sizes: tuple[int, int, int]
+    length: int | None
+
+
+def check(x: Any, repeats: Any, axis: Any, length: Any) -> Repeats:
+    """Check the arguments of a call."""
+    x = normal_input("x", x)
+    if axis is not None:
+        axis = axis_of(axis, x.ndim)
+    shape = (x.size,) if axis is None else x.shape
+    at = axis or 0
+    sizes = (int(np.prod(shape[:at], dtype=object)), shape[at], int(np.prod(shape[at + 1 :], dtype=object)))
+    counts, each = _counts(repeats, sizes[1])
+    if length is not None:
+        try:
+            length = integer(length)
+        except TypeError:
+            length = -1
+        if length < 0 or (length and not sizes[1]):
+            raise InvalidArgument(
+                f"total_repeat_length must be None or at least 0, and 0 for no elements; got {length}"
+            )
+    return Repeats(x, counts, each, axis, sizes, length)
+
+
+def _counts(repeats: Any, n: int) -> tuple[Any, int]:
+    """(an array of repeats or None, the repeats of every element)."""
+    counts = normal_input("repeats", repeats)
+    if counts.dtype.kind not in "biu" or counts.dtype == np.uint64:
+        raise InvalidArgument(f"repeats has dtype {counts.dtype}; integers that int64 can hold are accepted")
+    if counts.ndim > 1 or (counts.size != 1 and counts.shape != (n,)):
+        raise InvalidArgument(f"repeats has shape {counts.shape}; an integer or shape ({n},) is accepted")
+    if isinstance(counts, np.ndarray) and counts.size and counts.min() < 0:
+        raise InvalidArgument(f"repeats has the negative value {counts.min()}; values of at least 0 are accepted")
+    if counts.size == 1 and (n != 1 or isinstance(counts, np.ndarray)):
+        return None, int((counts if isinstance(counts, np.ndarray) else counts.get()).reshape(()))
+    return counts.reshape(-1) if not counts.ndim else counts, 0
+
+
+def repeated(given: Repeats, spec: Any, device: Any, queue: Any, wait_for: Any) -> Any:
+    """The result of ``pydp.repeat``."""
+    arrays = {"x": given.x} if given.counts is None else {"x": given.x, "repeats": given.counts}
+    place = placed(arrays, device, queue)
+    n = given.sizes[1]
+    check_supported(given.x.dtype, place.device, "x", storage_only=True)
+    plan_of(place.device, given.x.dtype, given.counts is None, n, given.sizes[0] * given.sizes[2] == 1, by_key(spec))
+    if given.counts is None:
+        total = n * given.each if given.length is None else given.length
+        return _expanded(
+            given.x, None, given.each, given.axis, given.sizes, total, **place.where, wait_for=wait_for, spec=spec
+        )
+    ends = scan(place.field(given.counts), dtype=np.int64, **place.where, wait_for=wait_for)
+    total = given.length if given.length is not None else int(ends[n - 1].get()) if n else 0
+    return _expanded(given.x, ends, 0, given.axis, given.sizes, total, **place.where, wait_for=None, spec=spec)
+
+
+@recorded
+def _expanded(
+    x: Any,
+    ends: Any,
+    each: int,
+    axis: int | None,
+    sizes: tuple[int, int, int],
+    total: int,
+    *,
+    device: Any,
+    queue: Any,
+    wait_for: Any,
+    spec: Any,
+) -> Any:
+    call = Call.begin({"x": x, "ends": ends}, device=device, queue=queue, wait_for=wait_for)
+    source = call.input("x")
+    counted = call.input("ends") if call.has("ends") else None
+    outer, n, inner = sizes
+    shape = (total,) if axis is None else (*source.shape[:axis], total, *source.shape[axis + 1 :])
+    result = call.output(shape, source.dtype)
+    if result.size:
+        plan = plan_of(call.device, source.dtype, counted is None, n, outer * inner == 1, by_key(spec))
+        expand(call, plan, call.contiguous(source), counted, each, result, (outer, n, total, inner))
+    return call.finish(result)
+
+
+def expand(
+    call: Call,
+    plan: RepeatPlan,
+    source: Operand | None,
+    ends: Operand | None,
+    each: int,
+    out: Operand,
+    sizes: tuple[int, int, int, int],
+) -> None:
+    """Enqueue the kernel. source: contiguous, None to store indexes. sizes: outer, n, total, inner."""
+    outer, n, total, inner = sizes
+    args: list[Any] = [] if source is None else [source, np.int64(source.offset)]
+    args += [np.int64(each)] if ends is None else [ends, np.int64(ends.offset)]
+    args += [out, np.int64(out.offset), *map(np.int64, (n, total, outer, inner))]
+    if plan.choice.spec.mapping == "simt":
+        launch_elements(call, plan.kernel, out.size, *args)
+        return
+    work = total if plan.uniform else n + total
+    call.launch(plan.kernel, (max(1, -(-work // plan.part)),), (1,), *args)
+
+
+@cached_plan
+def plan_of(device: Any, dtype: np.dtype | None, uniform: bool, n: int, flat: bool, spec: Any) -> RepeatPlan:
+    """The plan for elements of `dtype`; None: their indexes are stored."""
+    words = None if dtype is None else movable(dtype)
+    problem = SegmentProblem(dtype_text(dtype or _INDEX), max(0, n - 1).bit_length())
+    choice = choose(FAMILY, device, problem, spec)
+    part = part_size(choice.spec, n, device.profile.compute_units)
+    params = {
+        "mapping": choice.spec.mapping,
+        "declarations": "" if words is None else c_declarations([words]),
+        "word": None if words is None else c_name(words),
+        "uniform": uniform,
+        "flat": flat,
+        "part": part,
+        "wide": flat and words is not None and words.kind == "u" and words.itemsize <= 8,
+    }
+    return RepeatPlan(kernel(device, "repeat.mako", "repeat_elements", params), choice, part, uniform)

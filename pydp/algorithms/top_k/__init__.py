@@ -1,0 +1,340 @@
+"""``pydp.top_k`` and ``argpartition``: the largest or smallest elements along an axis.
+
+top_k reads its input once on CPUs: each work-item keeps candidates that may be among the k best, and the candidates are
+sorted. ``pydp.partition`` at the k-th element, and argpartition, sort all elements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pydp.algorithms.arguments import axis_of, by_key, integer, switch
+from pydp.algorithms.composed import placed, take_rows
+from pydp.algorithms.registry import Algorithm, Shape, register
+from pydp.algorithms.select import positions_of
+from pydp.algorithms.sort import argsort
+from pydp.algorithms.top_k.policy import FAMILY, TopKProblem, TopKSpec, capacity_of, parts_of
+from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, dtype_text
+from pydp.errors import InvalidArgument
+from pydp.model.explanation import Explanation, Given, given
+from pydp.runtime.arrays.operand import Operand, c_strides
+from pydp.runtime.call import Call
+from pydp.runtime.placement import normal_input
+from pydp.runtime.programs.program import Kernel, kernel
+from pydp.runtime.recording import recorded
+from pydp.tuning.choose import Choice, cached_plan, choose
+from pydp.tuning.reference import Expected, host
+
+__all__ = ["TopKSpec", "argpartition", "top_k"]
+
+
+def top_k(
+    x: Any,
+    k: int,
+    axis: int | None = -1,
+    largest: bool = True,
+    *,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> tuple[Any, Any]:
+    """Return (the k largest elements along an axis, their indexes), the largest first.
+
+    x: array of any shape, strides and dtype that `sort` accepts (NumPy, Field or pyopencl Array). Both results have the
+    shape of `x` with k elements along the axis, and its kind; the indexes have dtype int64.
+    axis: None takes the elements in C order. largest: False returns the smallest elements, the smallest first.
+    Elements are ordered as by `sort`: NaN is the largest. Of equal elements (-0.0 equals 0.0), those of lower indexes
+    come first and are preferred.
+    spec: a TopKSpec, or a mapping of some of its fields.
+
+    Raises InvalidArgument for k below 0 or above the length of the axis and for an invalid axis, and
+    UnsupportedOnDevice for dtypes that the device does not support, before anything is enqueued.
+
+    >>> pydp.top_k(np.array([3, 9, 1, 9, 4]), 3)
+    (array([9, 9, 4]), array([1, 3, 4]))
+    >>> pydp.top_k(np.array([3, 9, 1, 9, 4]), 2, largest=False)
+    (array([1, 3]), array([2, 0]))
+
+    Source: ``torch.topk``, ``jax.lax.top_k`` and ``cub::DeviceTopK`` (the function, not the method).
+    """
+    where = {"device": device, "queue": queue, "wait_for": wait_for}
+    request = _request(x, k, axis, largest)
+    place = placed({"x": request.x}, device, queue)
+    plan = _plan_of(place.device, request.dtype, request.problem, request.largest, by_key(spec))
+    later = {**where, "wait_for": None}
+    if plan.kernel is None:
+        source = place.field(request.x)
+        order = argsort(source, axis=axis, descending=request.largest, **place.where, wait_for=wait_for)
+        found = place.returned(*_first(source, order, request.k, request.axis, **place.where, wait_for=None))
+    else:
+        ranks, indexes, keys = _candidates(
+            request.x, request.k, request.axis, request.largest, **where, spec=spec
+        )  # fmt: skip
+        order = argsort(ranks, descending=True, **later)
+        found = _best(keys, indexes, order, request.k, request.x.shape, request.axis, **later)
+    values, places = found
+    return values, places
+
+
+class _Request(NamedTuple):
+    """Checked arguments; axis None: all elements are one row."""
+
+    x: Any
+    k: int
+    axis: int | None
+    largest: bool
+    dtype: np.dtype
+    problem: TopKProblem
+
+
+def _request(x: Any, k: Any, axis: Any, largest: Any) -> _Request:
+    x = normal_input("x", x)
+    if axis is not None:
+        axis = axis_of(axis, x.ndim)
+    n = x.size if axis is None else x.shape[axis]
+    try:
+        wanted = integer(k)
+    except TypeError:
+        wanted = -1
+    if not 0 <= wanted <= n:
+        raise InvalidArgument(f"k is {k!r}; 0 to {n}, the number of elements along the axis, are accepted")
+    dtype = np.dtype(x.dtype).newbyteorder("=")
+    problem = TopKProblem(dtype_text(dtype), n, wanted, x.size // n if n else 0, numbers=dtype.kind in "biuf")
+    return _Request(x, wanted, axis, switch(largest, "largest"), dtype, problem)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """kernel: None if all elements are sorted. rank: dtype of the ranks."""
+
+    kernel: Kernel | None
+    choice: Choice
+    parts: int
+    capacity: int
+    rank: np.dtype
+
+
+@cached_plan
+def _plan_of(device: Any, dtype: np.dtype, problem: TopKProblem, largest: bool, spec: Any) -> _Plan:
+    check_supported(dtype, device, "x")
+    check_kept_whole(dtype, device)
+    choice = choose(FAMILY, device, problem, spec)
+    bits = 8 * dtype.itemsize
+    rank = np.dtype(np.uint64 if bits == 64 else np.uint32)
+    if choice.spec.strategy == "sort" or not problem.k or not problem.rows:
+        return _Plan(None, choice, 1, 0, rank)
+    params = {
+        "key": c_name(np.dtype(f"u{dtype.itemsize}")),
+        "kind": "u" if dtype.kind == "b" else dtype.kind,
+        "key_bits": bits,
+        "descending": not largest,
+        "rank_window": None,
+        "index": "uint" if problem.n < 1 << 31 else "ulong",
+        "block": choice.spec.block,
+        "native": None if dtype == np.float16 else c_name(dtype),
+        "mask_words": 2 * dtype.itemsize,
+    }
+    params["declarations"] = c_declarations([dtype])
+    made = kernel(device, "top_k_vector.mako", "top_k_candidates", params)
+    parts = parts_of(choice.spec, problem, device.profile.compute_units)
+    return _Plan(made, choice, parts, capacity_of(choice.spec, problem.k), rank)
+
+
+@recorded
+def _candidates(
+    x: Any, k: int, axis: int | None, largest: bool, *, device: Any, queue: Any, wait_for: Any, spec: Any
+) -> Any:
+    """(ranks, indexes, elements) of the k best elements of each part, as matrices with a row for each row of x."""
+    request = _request(x, k, axis, largest)
+    call = Call.begin({"x": x}, outputs=3, device=device, queue=queue, wait_for=wait_for)
+    source = call.input("x")
+    plan = _plan_of(call.device, request.dtype, request.problem, largest, by_key(spec))
+    n, rows, parts = request.problem.n, request.problem.rows, plan.parts
+    shape = (rows, parts * k)
+    ranks, indexes = call.output(shape, plan.rank), call.output(shape, np.int64)
+    keys = call.output(shape, request.dtype)
+    source = call.contiguous(_axis_last(source, axis))
+    items = rows * parts
+    buffers = [call.scratch(items * plan.capacity * size) for size in (plan.rank.itemsize, 4 if n < 1 << 31 else 8)]
+    call.launch(
+        plan.kernel, (items,), (1,), source, np.int64(source.offset), np.int64(n), np.int64(n), np.int32(parts),
+        np.int32(k), np.int32(plan.capacity), *buffers, ranks, np.int64(ranks.offset), indexes,
+        np.int64(indexes.offset), keys, np.int64(keys.offset),
+    )  # fmt: skip
+    return call.finish(ranks, indexes, keys)
+
+
+def _axis_last(operand: Operand, axis: int | None) -> Operand:
+    if axis is None or axis == len(operand.shape) - 1:
+        return operand
+    order = [a for a in range(len(operand.shape)) if a != axis] + [axis]
+    return operand.view(tuple(operand.shape[a] for a in order), tuple(operand.strides[a] for a in order))
+
+
+def _result(call: Call, shape: tuple[int, ...], axis: int | None, k: int, dtype: np.dtype) -> tuple[Operand, Operand]:
+    """(the result, the same or a temporary operand with contiguous rows along the axis)."""
+    found = (k,) if axis is None else (*shape[:axis], k, *shape[axis + 1 :])
+    result = call.output(found, dtype)
+    moved = _axis_last(result, axis)
+    rows = moved if moved.is_contiguous else call.temporary(moved.shape, dtype)
+    count = rows.size // k if k else 0
+    return result, rows.view((count, k), (k, 1))
+
+
+def _deliver(call: Call, rows: Operand, result: Operand, axis: int | None) -> None:
+    moved = _axis_last(result, axis)
+    if rows.buffer is not result.buffer:
+        call.copy(rows.view(moved.shape, c_strides(moved.shape)), moved)
+
+
+@recorded
+def _best(
+    keys: Any,
+    indexes: Any,
+    order: Any,
+    k: int,
+    shape: tuple[int, ...],
+    axis: int | None,
+    *,
+    device: Any,
+    queue: Any,
+    wait_for: Any,
+) -> Any:
+    """The k best candidates of each row: the elements and their indexes."""
+    where = {"device": device, "queue": queue, "wait_for": wait_for}
+    call = Call.begin({"keys": keys, "indexes": indexes, "order": order}, outputs=2, **where)
+    places = call.input("order")
+    results = []
+    for name in ("keys", "indexes"):
+        source = call.input(name)
+        result, rows = _result(call, shape, axis, k, source.dtype)
+        take_rows(call, source, places, rows)
+        _deliver(call, rows, result, axis)
+        results.append(result)
+    return call.finish(*results)
+
+
+@recorded
+def _first(x: Any, order: Any, k: int, axis: int | None, *, device: Any, queue: Any, wait_for: Any) -> Any:
+    """The first k elements of each row of x in an order, and their indexes."""
+    call = Call.begin({"x": x, "order": order}, outputs=2, device=device, queue=queue, wait_for=wait_for)
+    source, places = call.input("x"), call.input("order")
+    shape = source.shape
+    rows = []
+    for one in (source, places):
+        moved = call.contiguous(_axis_last(one, axis if one is source or axis is not None else None))
+        n = moved.size if axis is None else shape[axis]
+        rows.append(moved.view((moved.size // n if n else 0, n), (n, 1)))
+    results = []
+    for one in (source, places):
+        result, target = _result(call, shape, axis, k, one.dtype)
+        if one is source:
+            take_rows(call, rows[0], rows[1], target)
+        elif target.size:
+            call.copy(rows[1].view(target.shape, rows[1].strides), target)
+        _deliver(call, target, result, axis)
+        results.append(result)
+    return call.finish(*results)
+
+
+def argpartition(
+    x: Any,
+    kth: Any,
+    axis: int | None = -1,
+    *,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Return indexes (int64) that partition `x` along an axis at its k-th smallest elements, as ``numpy.argpartition``.
+
+    x: array of any shape, strides and dtype that `sort` accepts. kth: an integer or a sequence of integers, the
+    positions of elements in the sorted array; negative ones count from the end. axis: None partitions the elements in C
+    order. spec: a SortSpec, or a mapping of some of its fields.
+
+    The result is that of `argsort`: all elements are sorted, which is a partition at every position. Raises
+    InvalidArgument for positions out of range, and the errors of `argsort`.
+
+    >>> pydp.argpartition(np.array([3, 1, 2]), 1)
+    array([1, 2, 0])
+    """
+    x = normal_input("x", x)
+    positions_of(kth, x, axis)
+    return argsort(x, axis=axis, device=device, queue=queue, wait_for=wait_for, spec=spec)
+
+
+def _explain_top(g: Given) -> Explanation:
+    request = _request(g.x, g.k, g.axis, g.largest)
+    place = placed({"x": request.x}, g.device, g.queue)
+    plan = _plan_of(place.device, request.dtype, request.problem, request.largest, by_key(g.spec))
+    spec, problem = plan.choice.spec, request.problem
+    title = f"top_k: {request.k} of {problem.n} {request.dtype} in {problem.rows} row(s) on {place.device.name}"
+    choices = [f"{plan.choice.source}: {plan.choice.reason}"]
+    facts: dict[str, object] = {"device": place.device.name, "specialization": spec}
+    if plan.kernel is None:
+        choices.append("all elements are sorted by argsort; the first ones are the result")
+        return Explanation(title, facts, choices)
+    choices.append(
+        f"each row has {plan.parts} part(s); a work-item reads a part once and keeps the {request.k} best elements; "
+        "argsort sorts the elements of all parts"
+    )
+    return Explanation(title, facts, choices, {plan.kernel.name: plan.kernel.source})
+
+
+def _explain_partition(g: Given) -> Explanation:
+    x = normal_input("x", g.x)
+    positions_of(g.kth, x, g.axis)
+    how = {"axis": g.axis, "spec": g.spec, "device": g.device, "queue": g.queue, "wait_for": g.wait_for}
+    found: Explanation = argsort.__pydp_explain__(given(argsort, (x,), how))
+    found.choices.insert(0, "all elements are sorted, which is a partition at every position")
+    return found
+
+
+def _top_reference(x: Any, k: Any = 1, axis: Any = -1, largest: Any = True) -> list[Expected]:
+    x = host(x)
+    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
+    if largest:  # the last of equal elements of the reversed array is the first one
+        order = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+    else:
+        order = np.argsort(x, axis, kind="stable")
+    order = np.take(order, np.arange(int(k)), axis).astype(np.int64)
+    return [Expected(np.take_along_axis(x, order, axis)), Expected(order)]
+
+
+def _partition_reference(x: Any, kth: Any = 0, axis: Any = -1) -> list[Expected]:
+    return [Expected(np.argsort(host(x), axis=axis, kind="stable").astype(np.int64))]
+
+
+def _any_size(size: Shape) -> list[Shape] | None:
+    return [size]
+
+
+register(
+    Algorithm(
+        top_k,
+        _explain_top,
+        _top_reference,
+        sizes=("16777216",),
+        shapes=_any_size,
+        dtypes="biuf",
+        numbers="spread",
+        options={"k": 100},
+        benchmark="pydp.bench.bench_top_k",
+    )
+)
+register(
+    Algorithm(
+        argpartition,
+        _explain_partition,
+        _partition_reference,
+        sizes=("1048576",),
+        dtype="int32",
+        numbers="spread",
+        options={"kth": 0},
+    )
+)

@@ -1,0 +1,95 @@
+"""The policy of top_k: specializations, their limits and candidates.
+
+All functions are pure: they depend only on the device's profile and the problem.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydp.model.family import Family, Problem, between, field_error, one_of, variants
+from pydp.runtime.device.profile import Profile
+
+
+@dataclass(frozen=True)
+class TopKSpec:
+    """One specialization of top_k.
+
+    strategy: "filter" (a work-item drops the elements of its part that are worse than the k-th best so far, then the
+    rest is sorted: CPUs) or "sort" (all elements are sorted).
+    parts: parts of a row for each compute unit. block: elements that are compared with the threshold at once. (filter.)
+    mapping, barriers, subgroup: mapping is "vector"; the kernel has no barrier.
+    """
+
+    strategy: str
+    parts: int = 2
+    block: int = 128
+    mapping: str = "vector"
+    barriers: str = "auto"
+    subgroup: int | None = None
+
+
+@dataclass(frozen=True)
+class TopKProblem(Problem):
+    """n: elements of a row. k: elements that are wanted. rows: number of rows. numbers: the elements are numbers whose
+    bits order them."""
+
+    family: ClassVar[str] = "top_k"
+    n: int
+    k: int
+    rows: int
+    numbers: bool = True
+
+
+_LEAST = 8  # a part has at least so many times k elements
+_WORTH = 512  # with fewer than so many times k elements, sorting all of them is faster
+
+
+def parts_of(spec: TopKSpec, problem: TopKProblem, units: int) -> int:
+    """The parts of a row: enough for all compute units, and not too small."""
+    wanted = -(-spec.parts * units // max(1, problem.rows))
+    return max(1, min(wanted, problem.n // max(4096, _LEAST * problem.k)))
+
+
+def capacity_of(spec: TopKSpec, k: int) -> int:
+    """Elements of the buffer of a part: up to k kept ones and those that replace them, a block, and one that is
+    written but not counted."""
+    return -(-(2 * k + 2 * spec.block + 1) // 16) * 16
+
+
+def _default(profile: Profile, problem: TopKProblem) -> TopKSpec:
+    filters = TopKSpec("filter")
+    few = profile.mapping == "vector" and problem.n >= _WORTH * problem.k
+    return filters if few and _check(profile, problem, filters) is None else TopKSpec("sort")
+
+
+def _space(profile: Profile, problem: TopKProblem) -> list[TopKSpec]:
+    base = _default(profile, problem)
+    found = variants(base, strategy=("filter",), parts=(1, 2, 4), block=(32, 64, 128))
+    return list(dict.fromkeys([base, *found, TopKSpec("sort")]))
+
+
+_ACCEPTED = {
+    "strategy": one_of("filter", "sort"),
+    "mapping": one_of("vector"),
+    "parts": between(1, 1 << 10),
+    "block": one_of(16, 32, 64, 128),
+}
+
+
+def _check(profile: Profile, problem: TopKProblem, spec: TopKSpec) -> str | None:
+    error = field_error(spec, _ACCEPTED)
+    if error:
+        return error
+    if spec.strategy == "filter":
+        if not problem.numbers:
+            return "strategy 'filter' is for bool, integers and floats; 'sort' is accepted"
+        if profile.loop_limit is not None:
+            return f"this driver ends loops after {profile.loop_limit} iterations; 'sort' is accepted"
+        if problem.k > 1 << 20:
+            return f"strategy 'filter' takes k up to 2**20, not {problem.k}; 'sort' is accepted"
+    return None
+
+
+FAMILY = Family("top_k", TopKSpec, _default, _space, _check)

@@ -1,0 +1,222 @@
+"""scan_by_key, repeat, run_length_decode, segmented_reduce, segmented_sort against NumPy."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import needs
+import numpy as np
+import pyopencl.array
+import pytest
+
+import pydp
+
+VECTOR = {"mapping": "vector", "part": 40}
+SIMT = {"mapping": "simt"}
+MAPPINGS = pytest.mark.parametrize("mapping", [VECTOR, SIMT, {}], ids=["vector", "simt", "default"])
+
+
+def offsets_of(segments: int, n: int, seed: int = 0) -> np.ndarray:
+    cuts = np.sort(np.random.default_rng(seed).integers(0, n + 1, max(segments - 1, 0)))
+    return np.concatenate([[0], cuts, [n]])[: segments + 1]
+
+
+# --- repeat ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+def test_repeat_every_size(device, mapping):
+    needs.vector_mapping(device, mapping.get("mapping", ""))
+    for n in (0, 1, 2, 39, 41, 300):
+        x = np.arange(n, dtype=np.int32)
+        for high in (1, 2, 90):
+            counts = np.random.default_rng(n).integers(0, high, n)
+            got = pydp.repeat(x, counts, spec=mapping)
+            assert got.dtype == np.int32 and np.array_equal(got, np.repeat(x, counts)), (n, high)
+        for each in (0, 1, 3, 77):
+            assert np.array_equal(pydp.repeat(x, each, spec=mapping), np.repeat(x, each)), (n, each)
+
+
+@MAPPINGS
+def test_repeat_along_axes_and_of_other_dtypes(device, mapping):
+    needs.vector_mapping(device, mapping.get("mapping", ""))
+    x = np.arange(60, dtype=np.int16).reshape(3, 4, 5)
+    for axis, counts in ((0, [2, 0, 1]), (1, [1, 0, 3, 2]), (-1, [0, 0, 1, 2, 0]), (None, 2), (1, 3), (2, [4])):
+        for source in (x, x[:, ::-1], x.transpose(0, 1, 2)[..., ::1]):
+            want = np.repeat(source, counts, axis)
+            assert np.array_equal(pydp.repeat(source, counts, axis, spec=mapping), want), axis
+    records = np.zeros(50, [("a", "u1"), ("b", "<u2"), ("c", "u1")])
+    records["b"] = np.arange(50)
+    counts = np.arange(50) % 3
+    got = pydp.repeat(records["b"], counts.astype(np.uint8), spec=mapping)
+    assert np.array_equal(got, np.repeat(records["b"], counts))
+    assert np.array_equal(pydp.repeat(records, counts, spec=mapping), np.repeat(records, counts))
+
+
+def test_repeat_of_fields_with_a_given_length(device):
+    x, counts = np.arange(50, dtype=np.float32), np.arange(50, dtype=np.int32) % 4
+    want = np.repeat(x, counts)
+    field, repeats = pydp.field(x, device=device), pydp.field(counts, device=device)
+    for _ in range(3):
+        got = pydp.repeat(field, repeats)
+        assert isinstance(got, pydp.Field) and np.array_equal(got.get(), want)
+    assert np.array_equal(pydp.repeat(field, repeats, total_repeat_length=20).get(), want[:20])
+    longer = pydp.repeat(field, repeats, total_repeat_length=len(want) + 7).get()
+    assert np.array_equal(longer[: len(want)], want) and (longer[len(want) :] == x[-1]).all()
+    assert np.array_equal(pydp.repeat(x, 2, total_repeat_length=103)[100:], [49, 49, 49])
+    assert np.array_equal(pydp.repeat(x, 2, total_repeat_length=7), np.repeat(x, 2)[:7])
+    assert (pydp.repeat(x, 0, total_repeat_length=7) == x[-1]).all()
+    values, lengths = pydp.run_length_encode(want)
+    assert np.array_equal(pydp.run_length_decode(values, lengths), want)
+    array = pydp.run_length_decode(pyopencl.array.to_device(device.queue, values), pydp.field(lengths, device=device))
+    assert isinstance(array, pyopencl.array.Array) and np.array_equal(array.get(), want)
+    assert np.array_equal(pydp.repeat(7, 3), [7, 7, 7])
+
+
+def test_repeat_with_wrong_arguments(device):
+    x = np.arange(6)
+    for call, message in (
+        (lambda: pydp.repeat(x, [1, -1, 0, 0, 0, 0]), "negative value -1"),
+        (lambda: pydp.repeat(x, [1, 2]), "repeats has shape"),
+        (lambda: pydp.repeat(x, 1.5), "repeats has dtype"),
+        (lambda: pydp.repeat(x, 1, axis=1), "axis=1"),
+        (lambda: pydp.repeat(x, 1, total_repeat_length=-1), "total_repeat_length"),
+        (lambda: pydp.run_length_decode(x, x[:3]), "counts"),
+        (lambda: pydp.repeat(x, 2, spec={"part": 0}), "part is 0"),
+    ):
+        with pytest.raises(pydp.InvalidArgument, match=message):
+            call()
+
+
+# --- scan_by_key -----------------------------------------------------------------------------------------------
+
+
+def scanned(keys, values, exclusive=False, reverse=False):
+    if reverse:
+        return scanned(keys[::-1], values[::-1], exclusive)[::-1]
+    found = np.zeros_like(values)
+    for i in range(len(values)):
+        same = i > 0 and keys[i] == keys[i - 1]
+        found[i] = (found[i - 1] if same else 0) + (values[i] if not exclusive else values[i - 1] if same else 0)
+    return found
+
+
+@pytest.mark.oclgrind
+def test_scan_by_key(device):
+    rng = np.random.default_rng(0)
+    values = rng.integers(-9, 9, 300).astype(np.int32)
+    for keys in (rng.integers(0, 2, 300), np.float32([0.0, -0.0, np.nan, 2])[rng.integers(0, 4, 300)]):
+        for exclusive, reverse in ((False, False), (True, False), (False, True)):
+            got = pydp.scan_by_key(keys, values, exclusive=exclusive, reverse=reverse)
+            assert np.array_equal(got, scanned(keys, values, exclusive, reverse)), (exclusive, reverse)
+
+
+def test_scan_by_key_along_axes(device):
+    rng = np.random.default_rng(1)
+    keys = rng.integers(0, 2, (6, 40)).astype(np.float32)
+    values = rng.integers(0, 9, (6, 40)).astype(np.int32)
+    got = pydp.scan_by_key(keys.T, values.T, axis=0)
+    assert np.array_equal(got, np.stack([scanned(*one) for one in zip(keys, values, strict=True)]).T)
+    got = pydp.scan_by_key(pydp.field(keys, device=device), pydp.field(values, device=device), "max", axis=None)
+    flat = pydp.scan(values.reshape(-1), "max", segments=("flags", np.append(True, np.diff(keys.reshape(-1)) != 0)))
+    assert np.array_equal(got.get(), flat)
+    for call, message in (
+        (lambda: pydp.scan_by_key(keys, values[:3]), "values has shape"),
+        (lambda: pydp.scan_by_key(keys, values, "nonsense"), "op 'nonsense'"),
+        (lambda: pydp.scan_by_key(keys, values, axis=5), "axis=5"),
+    ):
+        with pytest.raises(pydp.InvalidArgument, match=message):
+            call()
+
+
+# --- segmented_reduce ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+def test_segmented_sums(device, mapping):
+    needs.vector_mapping(device, mapping.get("mapping", ""))
+    for n in (0, 1, 39, 40, 41, 500):
+        x = np.random.default_rng(n).integers(-9, 9, n).astype(np.int32)
+        sums = np.append(0, np.cumsum(x, dtype=np.int64))
+        for segments in (0, 1, 2, 7, 200):
+            offsets = offsets_of(segments, n, segments)
+            got = pydp.segmented_reduce(x, offsets, spec=mapping)
+            assert got.dtype == np.int64 and np.array_equal(got, np.diff(sums[offsets])), (n, segments)
+
+
+@MAPPINGS
+def test_segmented_reductions_by_other_operators(device, mapping):
+    needs.vector_mapping(device, mapping.get("mapping", ""))
+    x = np.random.default_rng(3).standard_normal(6000).astype(np.float32)
+    x[77] = np.nan
+    offsets = np.sort(np.append(offsets_of(30, 5000), [300, 310, 320])) + 500  # elements outside of all segments
+    parts = [x[low:high] for low, high in pairwise(offsets)]
+    got = pydp.segmented_reduce(x, offsets.astype(np.int32), "max", init=-1, spec=mapping)
+    np.testing.assert_array_equal(got, [np.max(part, initial=-1) for part in parts])
+    got = pydp.segmented_reduce(x[::-1], offsets, "max", init=9, spec=mapping)
+    assert (got == 9).all()
+    # not commutative: the first element that is not zero
+    y = np.random.default_rng(4).integers(0, 40, 6000).astype(np.int32) // 39
+    y *= np.arange(6000, dtype=np.int32)
+    got = pydp.segmented_reduce(y, offsets, "a != 0 ? a : b", init=0, spec=mapping)
+    firsts = [next((v for v in y[low:high] if v), 0) for low, high in pairwise(offsets)]
+    assert np.array_equal(got, firsts)
+    sums = pydp.segmented_reduce(x, offsets, spec=mapping)
+    np.testing.assert_allclose(sums, [part.astype("f8").sum() for part in parts], rtol=1e-4, atol=1e-3)
+    assert np.array_equal(sums, pydp.segmented_reduce(x, offsets, spec=mapping))
+
+
+def test_segmented_reduce_kinds_and_out(device):
+    x, offsets = np.arange(5000, dtype=np.int32), offsets_of(9, 5000, 5)
+    want = np.diff(np.append(0, np.cumsum(x))[offsets])
+    for _ in range(3):
+        got = pydp.segmented_reduce(pydp.field(x, device=device), pydp.field(offsets, device=device))
+        assert isinstance(got, pydp.Field) and np.array_equal(got.get(), want)
+    guarded = np.full((9, 3), -7)
+    assert pydp.segmented_reduce(x, offsets, out=guarded[:, 1]).base is guarded
+    assert np.array_equal(guarded[:, 1], want) and (guarded[:, ::2] == -7).all()
+    wrong = pydp.field(np.array([-5, 7000, 20, 9000]), device=device)
+    assert len(pydp.segmented_reduce(pydp.field(x, device=device), wrong).get()) == 3  # clipped, not read
+    for call, message in (
+        (lambda: pydp.segmented_reduce(x, offsets[::-1]), "must ascend"),
+        (lambda: pydp.segmented_reduce(x, offsets + 1), "must ascend"),
+        (lambda: pydp.segmented_reduce(x, offsets[:0]), "offsets has shape"),
+        (lambda: pydp.segmented_reduce(x, offsets * 1.0), "offsets has dtype"),
+        (lambda: pydp.segmented_reduce(x, offsets, "a != 0 ? a : b"), "no known identity"),
+        (lambda: pydp.segmented_reduce(x.reshape(5, -1), offsets), "x has shape"),
+        (lambda: pydp.segmented_reduce(x, offsets, init=1.5), "init=1.5"),
+    ):
+        with pytest.raises(pydp.InvalidArgument, match=message):
+            call()
+
+
+def test_a_driver_that_ends_loops_refuses_loops_over_segments(device):
+    needs.ended_loops(device)
+    with pytest.raises(pydp.InvalidArgument, match="ends loops"):
+        pydp.segmented_reduce(np.arange(9), np.array([0, 9]), spec=VECTOR)
+
+
+# --- segmented_sort --------------------------------------------------------------------------------------------
+
+
+def test_segmented_sorts(device):
+    for n, segments in ((0, 0), (0, 3), (1, 1), (500, 1), (500, 7), (500, 900), (6000, 65)):
+        x = np.random.default_rng(n).integers(0, 50, n).astype(np.int32)
+        offsets = offsets_of(segments, n, segments)
+        numbers = np.repeat(np.arange(segments), np.diff(offsets))
+        order = np.lexsort((x, numbers))
+        assert np.array_equal(pydp.segmented_sort(x, offsets), x[order]), (n, segments)
+        assert np.array_equal(pydp.segmented_argsort(x, offsets), order), (n, segments)
+    field, starts = pydp.field(x, device=device), pydp.field(offsets.astype(np.int32), device=device)
+    got = pydp.segmented_argsort(field, starts, descending=True)
+    assert isinstance(got, pydp.Field) and np.array_equal(got.get(), np.lexsort((-x, numbers)))
+    assert "second sort" in str(pydp.explain(pydp.segmented_sort, field, starts))
+    for call, message in (
+        (lambda: pydp.segmented_sort(x, offsets[1:]), "0 and 6000"),
+        (lambda: pydp.segmented_sort(x, offsets, spec={"strategy": "nonsense"}), "nonsense"),
+        (lambda: pydp.segmented_sort(x[None], offsets), "x has shape"),
+    ):
+        with pytest.raises(pydp.InvalidArgument, match=message):
+            call()
