@@ -180,17 +180,26 @@ def test_published_vectors(device, mapped):
 @pytest.mark.oclgrind
 @MAPPINGS
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_the_same_bits_as_the_reference(device, mapped, dtype):
+def test_uniform_numbers_have_the_bits_of_the_reference(device, mapped, dtype):
     needs.dtype(device, dtype)
     rng = pydp.random.Generator(5, stream=3, offset=2**32 - 700)
     for n in SIZES:
         state = rng.state
         same_bits(rng.random(n, dtype).get(), random_of(state, n, dtype))
-        state = rng.state
-        same_bits(rng.standard_normal(n, dtype).get(), normal_of(state, n, dtype))
     state = rng.state
     low, width = dtype(-3.7), dtype(11.3) - dtype(-3.7)
     same_bits(rng.uniform(-3.7, 11.3, 50, dtype).get(), random_of(state, 50, dtype) * width + low)
+
+
+# Oclgrind 21.10 crashes in its check for uninitialized memory at the vectors of normal numbers.
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("mapping", ["vector", pytest.param("simt", marks=pytest.mark.oclgrind)])
+def test_normal_numbers_have_the_bits_of_the_reference(device, mapped, dtype):
+    needs.dtype(device, dtype)
+    rng = pydp.random.Generator(5, stream=3, offset=2**32 - 700)
+    for n in SIZES:
+        state = rng.state
+        same_bits(rng.standard_normal(n, dtype).get(), normal_of(state, n, dtype))
     state = rng.state
     same_bits(rng.normal(2.5, 0.3, 50, dtype).get(), normal_of(state, 50, dtype) * dtype(0.3) + dtype(2.5))
 
