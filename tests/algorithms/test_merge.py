@@ -77,12 +77,13 @@ def test_records_and_complex_numbers(device):
 
 def test_wrong_arguments(device):
     x = np.arange(9, dtype=np.int32)
+    field = pydp.field(x)
     for call, message in (
         (lambda: pydp.merge(x.reshape(3, 3), x), "a has shape"),
         (lambda: pydp.merge(x, np.zeros(3, [("a", "i4")])), "cannot be compared"),
         (lambda: pydp.merge_by_key(x, x[:3], x, x), "values_a has shape"),
         (lambda: pydp.merge(x, x, out=np.zeros(9, np.int32)), "out has shape"),
-        (lambda: pydp.merge(x[:3], x[3:6], out=x[2:8]), "shares memory"),
+        (lambda: pydp.merge(field[:3], field[3:6], out=field[2:8]), "shares memory"),
         (lambda: pydp.merge(x, x, spec={"chains": 0}), "chains is 0"),
     ):
         with pytest.raises(pydp.InvalidArgument, match=message):

@@ -18,13 +18,12 @@ def table(n: int, dtype: str = "int32", seed: int = 0) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).integers(0, 2 * n + 1, n).astype(dtype))
 
 
-@pytest.mark.oclgrind
 @MAPPINGS
-@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("side", ["left", pytest.param("right", marks=pytest.mark.oclgrind)])
 def test_every_size(device, mapping, side):
-    for n in (0, 1, 2, 3, 4, 7, 8, 9, 100):
+    for n in (0, 1, 2, 3, 8, 9, 100):
         a = table(n)
-        for count in (0, 1, 15, 33, 65):
+        for count in (0, 1, 33):
             v = np.random.default_rng(count).integers(-2, 2 * n + 4, count).astype(np.int32)
             got = pydp.searchsorted(a, v, side, spec=mapping)
             assert got.dtype == np.int64 and np.array_equal(got, np.searchsorted(a, v, side)), (n, count)
@@ -104,6 +103,6 @@ def test_wrong_arguments(device, arguments, named, message):
 
 
 def test_out_that_shares_memory_is_refused(device):
-    memory = np.zeros(30, np.int64)
+    memory = pydp.zeros(30, np.int64)
     with pytest.raises(pydp.InvalidArgument, match="shares memory"):
         pydp.searchsorted(memory[:10], memory[10:20], out=memory[15:25])

@@ -37,11 +37,10 @@ def needs_loops(device, strategy) -> None:
 def test_every_size(device, strategy):
     needs_loops(device, strategy)
     rng = np.random.default_rng(0)
-    for n in (1, 2, 15, 16, 17, 100, 700):
+    for n in (1, 15, 16, 17, 300):
         x = rng.integers(0, 50, n).astype(np.int32)
-        for k in {0, 1, n // 2, n}:
-            for largest in (True, False):
-                check(pydp.top_k(x, k, largest=largest, spec=strategy), best(x, k, -1, largest))
+        for k, largest in ((0, True), (1, False), (n // 2, True), (n // 2, False), (n, True)):
+            check(pydp.top_k(x, k, largest=largest, spec=strategy), best(x, k, -1, largest))
 
 
 @STRATEGIES
