@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from pydp.bench import peers
 from pydp.bench.limits import Limits
@@ -34,8 +32,9 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
             pydp.evaluate(text, **fields)
             device.queue.finish()
 
-        others: dict[str, Any] = {"NumPy": theirs} | peers.torch(device, torchs, x, y)
-        seconds = alternating({"pydp": on_device, "copy kernel": copy} | others, repeats=5, budget=4.0, warm=2)
+        calls: peers.Candidates = {"pydp": on_device, "copy kernel": copy, "NumPy": theirs}
+        calls |= peers.torch(device, torchs, x, y)
+        seconds = alternating(calls, repeats=5, budget=4.0, warm=2)
         seconds["copy kernel"] *= 3 * x.nbytes / copy.work
         spent = seconds["pydp"]
         ratios = {peer: took / spent for peer, took in seconds.items() if peer != "pydp"}

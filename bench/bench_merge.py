@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from pydp.bench import peers
 from pydp.bench.limits import Limits
 from pydp.bench.measure import Row, alternating
 
@@ -31,7 +32,7 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
     rows = []
     for case, item, ours in cases:
         copy = Limits(device).copy(2 * n * item)
-        candidates = {"pydp": _blocking(device, ours), "copy kernel": copy, "NumPy": by_numpy}
+        candidates: peers.Candidates = {"pydp": _blocking(device, ours), "copy kernel": copy, "NumPy": by_numpy}
         seconds = alternating(candidates, repeats=5, budget=5.0)
         seconds["copy kernel"] *= 4 * n * item / copy.work  # scaled to a read and a write of each element
         spent = seconds.pop("pydp")

@@ -70,9 +70,9 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
             ours()
             device.queue.finish()
 
-        others: dict[str, Any] = {"NumPy": theirs}
-        others |= peers.torch(device, torchs, *arrays) if torchs is not None else {}
-        seconds = alternating({"pydp": on_device, "copy kernel": copy} | others, repeats=5, budget=4.0, warm=2)
+        calls: peers.Candidates = {"pydp": on_device, "copy kernel": copy, "NumPy": theirs}
+        calls |= peers.torch(device, torchs, *arrays) if torchs is not None else {}
+        seconds = alternating(calls, repeats=5, budget=4.0, warm=2)
         seconds["copy kernel"] *= 8 * moved / copy.work
         spent = seconds["pydp"]
         ratios = {peer: took / spent for peer, took in seconds.items() if peer != "pydp"}

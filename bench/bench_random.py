@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,9 +42,9 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
             ours(field)
             device.queue.finish()
 
-        others: dict[str, Any] = {"NumPy": lambda numpys=numpys, host=host: numpys(host)}
-        others |= peers.torch(device, torchs, host)
-        seconds = alternating({"pydp": on_device, "copy kernel": copy} | others, repeats=5, budget=4.0, warm=2)
+        calls: peers.Candidates = {"pydp": on_device, "copy kernel": copy, "NumPy": partial(numpys, host)}
+        calls |= peers.torch(device, torchs, host)
+        seconds = alternating(calls, repeats=5, budget=4.0, warm=2)
         seconds["copy kernel"] *= 2 * host.nbytes / copy.work
         spent = seconds["pydp"]
         ratios = {peer: took / spent for peer, took in seconds.items() if peer != "pydp"}
