@@ -23,6 +23,11 @@ def mapping_of(dtype: Any) -> dict[str, Any]:
     return VECTOR if (place + place // 4) % 2 else SIMT
 
 
+def lengths(device: Any) -> list[int]:
+    """LENGTHS; in the simulator, which is slow, one of each case only."""
+    return [0, 1, 17, 24, 25, 96, 97, 193] if device.profile.is_simulator else LENGTHS
+
+
 def integers(n: int, seed: int = 0, low: int = -4, high: int = 5, dtype: Any = np.int32) -> np.ndarray:
     return np.random.default_rng(seed).integers(low, high, n).astype(dtype)
 

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from selections import (
     DTYPES,
-    LENGTHS,
     MAPPINGS,
     SIMT,
     STRATEGIES,
@@ -19,6 +18,7 @@ from selections import (
     heads_of,
     in_runs,
     integers,
+    lengths,
     mapping_of,
     skip_where_refused,
 )
@@ -56,7 +56,7 @@ def test_every_length_around_the_partition(device, mapping, strategy):
     skip_where_refused(device, strategy, mapping)
     spec = {**mapping, "strategy": strategy}
     for x in (in_runs(500, 1), np.zeros(500, np.int32), np.arange(500, dtype=np.int32)):
-        for n in LENGTHS:
+        for n in lengths(device):
             same(pydp.run_length_encode(x[:n], starts=True, spec=spec), encoded(x[:n]))
 
 
@@ -69,7 +69,7 @@ def test_sums_of_every_length_around_the_partition(device, mapping, strategy, op
     skip_where_refused(device, strategy, mapping)
     spec, values = {**mapping, "strategy": strategy}, integers(500, 2, -99, 99)
     for keys in (in_runs(500, 3), np.zeros(500, np.int32), np.arange(500, dtype=np.int32)):
-        for n in LENGTHS:
+        for n in lengths(device):
             want = reduced(keys[:n], values[:n], (lambda a, b: a + b) if op == "+" else max)
             same(pydp.reduce_by_key(keys[:n], values[:n], op, spec=spec), want)
 

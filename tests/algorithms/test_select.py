@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from selections import (
     DTYPES,
-    LENGTHS,
     MAPPINGS,
     SIMT,
     STRATEGIES,
     VECTOR,
     Guarded,
     integers,
+    lengths,
     mapping_of,
     skip_where_refused,
 )
@@ -34,7 +34,7 @@ from pydp.runtime.programs.program import Kernel
 def test_every_length_around_the_partition(device, mapping, strategy):
     skip_where_refused(device, strategy, mapping)
     x, spec = integers(500), {**mapping, "strategy": strategy}
-    for n in LENGTHS:
+    for n in lengths(device):
         kept = x[:n] > 0
         assert np.array_equal(pydp.select(x[:n], "x > 0", spec=spec), x[:n][kept]), n
         assert np.array_equal(pydp.select(x[:n], mask=kept, spec=spec), x[:n][kept]), n
@@ -45,7 +45,7 @@ def test_every_length_around_the_partition(device, mapping, strategy):
 @MAPPINGS
 def test_partition_keeps_both_orders(device, mapping):
     x = integers(500, 1)
-    for n in LENGTHS:
+    for n in lengths(device):
         kept = x[:n] > 0
         got, count = pydp.partition(x[:n], "x > 0", spec=mapping)
         assert count == np.count_nonzero(kept) and type(count) is int
