@@ -2,11 +2,11 @@
 ## OpenCL C: stable, least significant digit first.
 ##  1. psc_count: the elements of each chunk with each digit.
 ##  2. psc_offsets: turns the counts to the positions of the first elements, digit by digit, chunk by chunk (one work-item).
-##  3. psc_scatter: moves the elements. `held` elements of each digit are collected and stored together: a page of memory
+##  3. psc_scatter: moves the elements. `staged` elements of each digit are collected and stored together: a page of memory
 ##     is then entered less often.
 ## Launch: one work-item for each chunk.
 ## Parameters: key_expr: text of the caller; preamble, arguments, adjust_offsets; sorted (argument name, C type) of the
-## arrays that move; key, index: C types; digits: the number of values of a digit; held: a power of
+## arrays that move; key, index: C types; digits: the number of values of a digit; staged: a power of
 ## two, or 0: elements are stored at once.
 <%namespace name="common" file="compat_common.mako"/>
 ${common.definitions(double_support)}
@@ -47,33 +47,33 @@ void psc_scatter(${arguments}, const index_t N, const index_t psc_part, const in
     index_t psc_at[${digits}];
     for (uint psc_d = 0; psc_d <= psc_mask; ++psc_d)
         psc_at[psc_d] = psc_counts[(size_t) psc_d * get_num_groups(0) + get_group_id(0)];
-% if held:
+% if staged:
     index_t psc_first[${digits}];
     for (uint psc_d = 0; psc_d <= psc_mask; ++psc_d) psc_first[psc_d] = psc_at[psc_d];
 %   for name, ctype in sorted:
-    ${ctype} psc_held_${name}[${digits}][${held}];
+    ${ctype} psc_staged_${name}[${digits}][${staged}];
 %   endfor
 % endif
     for (index_t psc_i = psc_begin; psc_i < psc_end; ++psc_i) {
         ${digit("psc_d")}
         const index_t psc_to = psc_at[psc_d]++;
-% if held:
-        const uint psc_place = (uint) psc_to & ${held - 1};
+% if staged:
+        const uint psc_place = (uint) psc_to & ${staged - 1};
 %   for name, ctype in sorted:
-        psc_held_${name}[psc_d][psc_place] = ${name}[psc_i];
+        psc_staged_${name}[psc_d][psc_place] = ${name}[psc_i];
 %   endfor
-        if (psc_place == ${held - 1}) {
-            const index_t psc_start = psc_to - ${held - 1};
+        if (psc_place == ${staged - 1}) {
+            const index_t psc_start = psc_to - ${staged - 1};
             if (psc_first[psc_d] == psc_start)
-                for (uint psc_k = 0; psc_k < ${held}; ++psc_k) {
+                for (uint psc_k = 0; psc_k < ${staged}; ++psc_k) {
 %   for name, ctype in sorted:
-                    psc_sorted_${name}[psc_start + psc_k] = psc_held_${name}[psc_d][psc_k];
+                    psc_sorted_${name}[psc_start + psc_k] = psc_staged_${name}[psc_d][psc_k];
 %   endfor
                 }
             else
                 for (index_t psc_k = psc_first[psc_d]; psc_k <= psc_to; ++psc_k) {
 %   for name, ctype in sorted:
-                    psc_sorted_${name}[psc_k] = psc_held_${name}[psc_d][psc_k - psc_start];
+                    psc_sorted_${name}[psc_k] = psc_staged_${name}[psc_d][psc_k - psc_start];
 %   endfor
                 }
             psc_first[psc_d] = psc_to + 1;
@@ -84,11 +84,11 @@ void psc_scatter(${arguments}, const index_t N, const index_t psc_part, const in
 %   endfor
 % endif
     }
-% if held:
+% if staged:
     for (uint psc_d = 0; psc_d <= psc_mask; ++psc_d)
         for (index_t psc_k = psc_first[psc_d]; psc_k < psc_at[psc_d]; ++psc_k) {
 %   for name, ctype in sorted:
-            psc_sorted_${name}[psc_k] = psc_held_${name}[psc_d][psc_k & ${held - 1}];
+            psc_sorted_${name}[psc_k] = psc_staged_${name}[psc_d][psc_k & ${staged - 1}];
 %   endfor
         }
 % endif

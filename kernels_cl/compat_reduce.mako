@@ -24,11 +24,12 @@ void ${name}_stage1(global pcl_out_type* pcl_out__base, const long pcl_out__offs
     ${adjust_offsets}
     const long pcl_begin = get_group_id(0) * pcl_part, pcl_end = min(pcl_count, pcl_begin + pcl_part);
     long pcl_at = pcl_start + pcl_begin * pcl_step;
-    pcl_out_type pcl_acc = ${neutral};
+    pcl_out_type pcl_acc = ${neutral};  // may be an initializer in braces, which cannot be assigned
+    const pcl_out_type pcl_neutral = pcl_acc;
     long pcl_k = pcl_begin;
     if (pcl_end - pcl_begin >= ${2 * lanes}) {
         pcl_out_type pcl_sums[${lanes}];
-        for (int pcl_l = 0; pcl_l < ${lanes}; ++pcl_l) pcl_sums[pcl_l] = ${neutral};
+        for (int pcl_l = 0; pcl_l < ${lanes}; ++pcl_l) pcl_sums[pcl_l] = pcl_neutral;
         if (pcl_step == 1)
             for (; pcl_k + ${lanes} <= pcl_end; pcl_k += ${lanes}, pcl_at += ${lanes}) {
                 ${lane_loop("pcl_at + pcl_l")}

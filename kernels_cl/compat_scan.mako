@@ -15,7 +15,8 @@
 ## Parameters: scan_expr, neutral, input_expr, segment_start (None: not segmented), output_statement, preamble: text of the
 ## caller; arguments, adjust_offsets: text of the kernels' arguments; fetches: (name, C type, argument, offset) of values
 ## that are read before the input expression; value, index: C types; name, mapping, lanes, items, stored, uses_previous,
-## single (whether NAME_single is built; item_bytes is 4 or 8), uses_last, uses_stop (whether the output statement uses psc_stop, the item of the partition's last element).
+## single (whether NAME_single is built; item_bytes is 4 or 8), uses_last, uses_stop (whether the output statement uses
+## psc_stop, the item of the partition's last element).
 <%namespace name="common" file="compat_common.mako"/>
 ${common.definitions(double_support)}
 % if single:
@@ -31,9 +32,6 @@ typedef ${index} psc_index_type;
     segmented = segment_start is not None
     group = 1 if mapping == "vector" else lanes
 %>
-% if mapping == "vector":
-#define PSC_ITEM get_group_id(0)
-% endif
 
 kernel __attribute__((reqd_work_group_size(${group}, 1, 1)))
 void ${name}_lev1(${arguments}, const psc_index_type N, const psc_index_type psc_part, global psc_scan_type* psc_sums
@@ -46,14 +44,14 @@ void ${name}_lev1(${arguments}, const psc_index_type N, const psc_index_type psc
     ${reduce_partition()}
     psc_sums[get_group_id(0)] = psc_acc;
 % if segmented:
-    psc_starts[get_group_id(0)] = psc_some;
+    psc_starts[get_group_id(0)] = psc_has_segment_start;
 % endif
 % else:
     ${tiles("reduce")}
     if (psc_lane == 0) {
         psc_sums[get_group_id(0)] = psc_carry;
 % if segmented:
-        psc_starts[get_group_id(0)] = psc_some;
+        psc_starts[get_group_id(0)] = psc_has_segment_start;
 % endif
     }
 % endif
@@ -137,22 +135,22 @@ void ${name}_single(${arguments}, const psc_index_type N, const psc_index_type p
 }
 % endif
 ##
-## Statements: sets psc_acc to the item of a partition, and psc_some to whether a segment starts in it.
+## Statements: sets psc_acc to the item of a partition, and psc_has_segment_start to whether a segment starts in it.
 <%def name="reduce_partition()">
-    bool psc_some;
+    bool psc_has_segment_start;
     {
         psc_index_type psc_i = psc_begin;
         ${load("psc_i", False)}
         ${store("psc_i")}
         psc_acc = psc_x;
-        psc_some = psc_head;
+        psc_has_segment_start = psc_head;
     }
     for (psc_index_type psc_i = psc_begin + 1; psc_i < psc_end; ++psc_i) {
         ${load("psc_i", False)}
         ${store("psc_i")}
         psc_acc = PSC_SCAN_EXPR(psc_acc, psc_x, psc_head);
 % if segment_start is not None:
-        psc_some |= psc_head;
+        psc_has_segment_start |= psc_head;
 % endif
     }
 </%def>
@@ -225,9 +223,9 @@ void ${name}_single(${arguments}, const psc_index_type N, const psc_index_type p
     const uint psc_lane = get_local_id(0);
 % if phase != "scan":
     psc_scan_type psc_carry;
-    bool psc_some = false;
+    bool psc_has_segment_start = false;
 % endif
-    for (psc_index_type psc_tile = psc_begin; psc_tile < psc_end; psc_tile += ${lanes * items}) {
+    for (psc_index_type psc_tile = psc_begin; ; psc_tile += ${lanes * items}) {
         const psc_index_type psc_left = psc_end - psc_tile;
         const int psc_size = psc_left < ${lanes * items} ? (int) psc_left : ${lanes * items};
         const int psc_mine = min(${items}, psc_size - (int) psc_lane * ${items});
@@ -310,8 +308,9 @@ void ${name}_single(${arguments}, const psc_index_type N, const psc_index_type p
 % else:
         if (psc_tile == psc_begin) psc_carry = psc_total;
         else psc_carry = PSC_SCAN_EXPR(psc_carry, psc_total, psc_total_started);
-        psc_some |= psc_total_started;
+        psc_has_segment_start |= psc_total_started;
 % endif
+        if (psc_left <= ${lanes * items}) break;  // psc_tile + ${lanes * items} may exceed the index type
         barrier(CLK_LOCAL_MEM_FENCE);
     }
 </%def>

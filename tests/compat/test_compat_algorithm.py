@@ -67,6 +67,7 @@ def check_radix(device, lengths):
         values = np.arange(n, dtype=np.int32)
         for bits, mask in ((None, 0xFFFFFFFF), (9, 0x3FF)):  # two bits at a time: nine are ten
             (a, b), event = sort(to(device, keys), to(device, values), np.int32(5), key_bits=bits)
+            assert a.events and b.events
             event.wait()
             order = np.argsort((keys ^ 5) & mask, kind="stable")
             assert np.array_equal(a.get(), keys[order]) and np.array_equal(b.get(), values[order]), (n, bits)
@@ -84,12 +85,23 @@ def test_radix_sort_with_a_scan_kernel_of_the_caller(device):
     assert isinstance(RadixSort(device.context, "long *x", "x[i]", ["x"]).scan_kernel, GenericScanKernel)
 
 
+def test_radix_sort_by_no_bits(device):
+    sort = RadixSort(device.context, "int *x, int *y", "x[i]", ["x", "y"])
+    x = np.arange(20, dtype=np.int32)
+    for n in (17, 0):
+        arrays = to(device, x)[3 : 3 + n], to(device, -x)[1 : 1 + n]
+        results, event = sort(*arrays, key_bits=0)
+        event.wait()
+        assert np.array_equal(results[0].get(), x[3 : 3 + n]) and np.array_equal(results[1].get(), -x[1 : 1 + n])
+
+
 def test_values_grouped_by_keys(device):
     sorter = KeyValueSorter(device.context)
     for n, count in ((0, 3), (1, 1), (5000, 300), (5000, 20_000)):
         keys = np.random.default_rng(n).integers(0, count, n).astype(np.int32)
         values = np.arange(n, dtype=np.int32)
         starts, lists, event = sorter(device.queue, to(device, keys), to(device, values), count, np.dtype(np.int32))
+        assert starts.events and lists.events
         event.wait()
         order = np.argsort(keys, kind="stable")
         assert np.array_equal(lists.get(), values[order])

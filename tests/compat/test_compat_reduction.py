@@ -36,7 +36,7 @@ def test_long_reductions_of_several_types(device):
     x = np.random.default_rng(2).integers(-99, 99, 100_003).astype(np.int32)
     largest = ReductionKernel(device.context, np.int32, "-1000", "max(a, b)", arguments="int *in")
     both = ReductionKernel(
-        device.context, cltypes.int2, "(int2)(1000, -1000)", "(int2)(min(a.x, b.x), max(a.y, b.y))", "(int2)(x[i])",
+        device.context, cltypes.int2, "{1000, -1000}", "(int2)(min(a.x, b.x), max(a.y, b.y))", "(int2)(x[i])",
         "int *x",
     )  # fmt: skip
     mean = ReductionKernel(device.context, np.float32, "0", "a+b", "x[i] * scale", "int *x, float scale")

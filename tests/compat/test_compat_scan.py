@@ -10,9 +10,18 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pyopencl.cltypes as cltypes
 import pytest
-from pyopencl.tools import VectorArg
+from pyopencl.tools import ImmediateAllocator, MemoryPool, VectorArg
 
-from pydp.compat.pyopencl.access import Access, access, has_effects, memory_of
+from pydp.compat.pyopencl.access import (
+    Access,
+    access,
+    has_effects,
+    has_effects_in_functions,
+    index_changes,
+    macros,
+    memory_of,
+    storing_macros,
+)
 from pydp.compat.pyopencl.scan import (
     ExclusiveScanKernel,
     GenericDebugScanKernel,
@@ -112,6 +121,48 @@ def test_outputs_that_overwrite_inputs_of_other_elements(device, mapping):
         array = cl_array.to_device(device.queue, x)
         reversed_(array)
         assert np.array_equal(array.get(), np.cumsum(x)[::-1]), n
+
+
+def test_indirect_accesses(device):
+    n = 10_000
+    x = integers(n, 7)
+    sums = np.cumsum(x)
+    macro = {"preamble": "#define SET(l, v) l = v"}
+    cases = [
+        ("x[i] = item;", {"input_expr": "i ? (&x[i])[-1] : 0"}, sums - x),
+        ("i = N - 1 - i; x[i] = item;", {}, sums[::-1]),
+        ("SET(x[N - 1 - i], item);", macro, sums[::-1]),
+    ]
+    for output, options, expected in cases:
+        array = cl_array.to_device(device.queue, x)
+        kernel(GenericScanKernel, device.context, "int *x", output, **options)(array)
+        assert np.array_equal(array.get(), expected), output
+    taking = {"input_expr": "take(x, i)", "preamble": "int take(__global int *s, int i) { return s[i]++; }"}
+    array, out = cl_array.to_device(device.queue, x), cl_array.zeros(device.queue, n, np.int32)
+    kernel(GenericScanKernel, device.context, "int *x, int *y", "y[i] = item;", **taking)(array, out)
+    assert np.array_equal(array.get(), x + 1) and np.array_equal(out.get(), sums)
+
+
+@MAPPINGS
+def test_index_types_that_hold_just_the_length(device, mapping):
+    cls = cls_of(device, mapping)
+    dtype, n = (np.int8, 127) if mapping == "vector" else (np.int16, 32_767)
+    x = integers(n, 8)
+    array = cl_array.to_device(device.queue, x)
+    kernel(cls, device.context, "int *x", "x[i] = item;", index_dtype=dtype)(array)
+    assert np.array_equal(array.get(), np.cumsum(x))
+
+
+def test_events_and_memory_pools(device):
+    x = integers(300_000, 9)
+    pool = MemoryPool(ImmediateAllocator(device.queue))
+    array = cl_array.to_device(device.queue, x)
+    out = InclusiveScanKernel(device.context, np.int32, "a+b", neutral="0")(array, "new")
+    assert out.events and np.array_equal(out.get(), np.cumsum(x))
+    knl = kernel(GenericScanKernel, device.context, "int *x", "x[N - 1 - i] = item;")
+    knl(array, allocator=pool)
+    assert pool.held_blocks == 0  # a pool would reuse scratch memory before the kernels have ended
+    assert np.array_equal(array.get(), np.cumsum(x)[::-1])
 
 
 def test_two_arguments_that_are_one_array(device):
@@ -232,12 +283,63 @@ def test_how_text_uses_arrays() -> None:
     assert access("x[i] + y[i-1]", "y") == Access(True, True)
     assert access("if (x[i] == 2) y[ i ] = x[i];", "x") == read
     assert access("if (x[i] == 2) y[ i ] = x[i];", "y") == write
-    for text in ("x[i] += 1", "x[i].s0 = 1", "++x[i]", "x[i]--", "f(&x[i])", "x[i][2] <<= 1", "x[i].a.b = 3"):
+    for text in (
+        "x[i] += 1",
+        "x[i].s0 = 1",
+        "++x[i]",
+        "x[i]--",
+        "x[i][2] <<= 1",
+        "x[i].a.b = 3",
+        "(x[i]) = 1",
+        "x[i] /* */ = 1",
+    ):
         assert access(text, "x") == write, text
+    for text in ("f(&x[i])", "(&x[i])[-1]", "i ? &x[i] : 0", "(int*) &(x[i])", "int i = 3; x[i] = 1"):
+        assert access(text, "x") == Access(True, True, "=" in text or "&" in text), text
+    for text in ("a & x[i]", "a && x[i]", "y[2] & (x[i])", "f(i, x[i])"):
+        assert access(text, "x") == read, text
+    assert access("f(a, SET(x[i], 2))", "x", "SET|GET") == write and access("SET(1) + x[i]", "x", "SET") == read
     assert access("f(x, i)", "x") == access("*x = 1", "x") == Access(True, True, True)
     assert access("out[x[i]] = 2", "x") == read and access("out[x[i]] = 2", "out") == Access(True, True, True)
     assert access("p.x + xx[i]", "x") == Access()
-    assert has_effects("atomic_inc(x)", ()) and has_effects("x[i] = 3", ("x",)) and not has_effects("x[i] == 3", ("x",))
+    assert has_effects("atomic_inc(x)", ()) and not has_effects("x[i] == 3", ("x",))
+    assert all(has_effects(text, ("x",)) for text in ("x[i] = 3", "++x[i]", "x[i] <<= 1", "(*x)++"))
+
+
+@pytest.mark.host
+def test_where_text_changes_the_index() -> None:
+    for text in (
+        "i = N-1-i;",
+        "i++",
+        "--i;",
+        "(i) += 2",
+        "int j = 2; long i;",
+        "#define i 3",
+        "f(&i)",
+        "#define X(i) x[i]",
+    ):
+        assert index_changes(text), text
+    for text in ("i == 0 || i <= n", "s.i = 3", "p->i = 3", "a & i", "return i;", "x[i] = i - 1", "#define X(a) x[i]"):
+        assert not index_changes(text), text
+
+
+@pytest.mark.host
+def test_effects_of_functions_and_macros() -> None:
+    def effects(text, preamble):
+        return has_effects_in_functions(text, ("x",), preamble)
+
+    taking = "int take(__global int *s, int i) { return s[i]++; }"
+    for body in ("*s = 1", "*(s + i) += 1", "(*s)--", "++s[i]", "s[i].y = 2", "s->y = 3", "(s[i]) = 3"):
+        assert effects("take(x, i)", f"int take(__global int *s, int i) {{ {body}; }}"), body
+    assert effects("2 * take(&x[i], 0)", taking) and effects("T(x)", f"{taking}\n#define T(x) take(x, 3)")
+    assert effects("modf(y, x)", "") and not effects("vload2(i, x)", "")
+    assert not effects("take(y, x[i])", taking)
+    assert not effects("get(x, i)", "int get(__global const int *s, int i) { int t[1]; t[0] = s[i]; return t[0]; }")
+    assert not effects("get(x, i)", "int get(__global int *s, int i) { int j = 0; ++j; return s[i] == j; }")
+    assert storing_macros(macros("#define A(l) \\\n l = 2", ["-cl-std=CL1.2", "-DB=3"])) == "A|B"
+    assert storing_macros(macros("#define EQ(a, b) a == b // --", "-cl-std=CL1.2")) == ""
+    assert storing_macros(macros("#include <pyopencl-complex.h>")) == ""
+    assert access("GET(x[i])", "x", storing_macros("#include <other.h>")) == Access(True, False, True)
 
 
 def test_which_arrays_share_memory(device):

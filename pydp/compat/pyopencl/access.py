@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyopencl as cl
 
-_ASSIGNED = re.compile(r"\s*(?:[-+*/%&|^]|<<|>>)?=(?!=)|\s*(?:\+\+|--)")
+_ASSIGNMENT = r"(?:(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)"
+_ASSIGNED = re.compile(rf"[\s)]*{_ASSIGNMENT}")
+_STORE = re.compile(r"(?<![=!<>])=(?!=)|<<=|>>=|\+\+|--")
+_POINTER_STORE = re.compile(
+    rf"(?:\]|->\s*\w+)(?:\s*\.\s*\w+)*[\s)]*{_ASSIGNMENT}|\*[\s(]*\w[^;{{}}]*?{_ASSIGNMENT}"
+    r"|(?:\+\+|--)[\s(]*(?:\*|\w+\s*(?:\[|->))"
+)
 _MEMBER = re.compile(r"\s*\.\s*\w+")
-_TAKEN = re.compile(r"(?:\+\+|--|&)\s*\(?\s*$")
+_INCREMENTED = re.compile(r"(?:\+\+|--)[\s(]*$")
+_ADDRESS = re.compile(r"(?:^|[^&\w\]\s]|\breturn)\s*&[\s(]*$")  # after `)` it may be a cast: an address, in doubt
 _ATOMIC = re.compile(r"\batom(?:ic)?_\w+")
+_INDEX = re.compile(r"(?<![\w.])(?<!->)i\b")
+_DEFINE = re.compile(r"#\s*define\s+(\w+)(\([^)]*\))?")
+_DECLARED = re.compile(r"(?<![\w.])(?!(?:case|else|return|sizeof)\b)[A-Za-z_]\w*\s+i\b")
+_INCLUDE = re.compile(r"#\s*include(?!\s*<pyopencl-complex\.h>)")
+_FUNCTION = re.compile(r"(\w+)\s*\(([^(){};]*)\)\s*\{")
+_STORING_BUILTIN = re.compile(r"vstore\w*|fract|frexp|lgamma_r|modf|remquo|sincos|async_\w+")
+_ANY_CALL = r"(?!(?:if|for|while|switch|return|sizeof)$)\w+"
 
 
 @dataclass(frozen=True)
 class Access:
-    """Uses of one argument in a text. elsewhere: maybe at another index than i. written: maybe written."""
+    """Uses of one argument in a text. elsewhere: may use an index other than i; written: may be written."""
 
     used: bool = False
     elsewhere: bool = False
@@ -25,6 +39,12 @@ class Access:
 
     def __or__(self, other: Access) -> Access:
         return Access(self.used or other.used, self.elsewhere or other.elsewhere, self.written or other.written)
+
+
+def plain(text: str) -> str:
+    """C text without comments, continued lines and pyopencl's mark of OpenCL text."""
+    text = text.replace("//CL//", "\n").replace("\\\n", " ")
+    return re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.DOTALL)
 
 
 def _closing(text: str, at: int) -> int:
@@ -37,14 +57,32 @@ def _closing(text: str, at: int) -> int:
     return len(text)
 
 
-def access(text: str, name: str) -> Access:
-    """How `text` uses argument `name`."""
+def _calls(before: str) -> set[str]:
+    """The functions and macros in whose parentheses the end of `before` is."""
+    found = set()
+    depth = 0
+    for at in range(len(before) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(before[at], 0)
+        if depth < 0:
+            depth = 0
+            name = re.search(r"(\w+)\s*$", before[:at])
+            if name:
+                found.add(name[1])
+    return found
+
+
+def _uses(text: str, name: str) -> Iterator[re.Match[str]]:
+    return re.finditer(rf"(?<![\w.]){re.escape(name)}\b\s*", text)
+
+
+def access(text: str, name: str, storing: str = "") -> Access:
+    """How `text` uses argument `name`. `storing` is an expression for the names of macros that may store."""
+    text = plain(text)
     found = Access()
-    for match in re.finditer(rf"(?<![\w.]){re.escape(name)}\b", text):
-        at = match.end()
-        while at < len(text) and text[at].isspace():
-            at += 1
-        if at == len(text) or text[at] != "[":
+    moved = index_changes(text)
+    for match in _uses(text, name):
+        at, before = match.end(), text[: match.start()]
+        if text[at : at + 1] != "[":
             return Access(True, True, True)  # a pointer that may be moved, dereferenced or passed on
         end = _closing(text, at)
         index = text[at + 1 : end - 1]
@@ -56,26 +94,85 @@ def access(text: str, name: str) -> Access:
                 end = _closing(text, text.index("[", end))
             else:
                 break
-        changed = bool(_ASSIGNED.match(text, end)) or bool(_TAKEN.search(text[: match.start()]))
-        found |= Access(True, index.strip() != "i", changed)
+        address = bool(_ADDRESS.search(before))
+        written = address or bool(_ASSIGNED.match(text, end)) or bool(_INCREMENTED.search(before))
+        if storing and not written:
+            written = any(re.fullmatch(storing, one) for one in _calls(before))
+        found |= Access(True, moved or address or index.strip() != "i", written)
     return found
 
 
-def macros(text: str) -> str:
-    """The macro definitions in `text`: they may use the arguments of kernels, as functions cannot."""
-    joined = text.replace("\\\n", " ")
-    return "\n".join(line for line in joined.splitlines() if line.lstrip().startswith("#"))
+def index_changes(text: str) -> bool:
+    """Whether `i` may have another value than the index of the element somewhere in `text`."""
+    text = plain(text)
+    for name, parameters in _DEFINE.findall(text):
+        if name == "i" or _INDEX.search(parameters):
+            return True
+    text = _DEFINE.sub(";", text)
+    if _DECLARED.search(text):
+        return True
+    for match in _INDEX.finditer(text):
+        before = text[: match.start()]
+        if _ASSIGNED.match(text, match.end()) or _INCREMENTED.search(before) or _ADDRESS.search(before):
+            return True
+    return False
 
 
-def has_effects(text: str, names: Iterable[str]) -> bool:
+def macros(preamble: str, options: Any = None) -> str:
+    """The preprocessor's lines and options: macros may use the arguments of kernels, as functions cannot."""
+    lines = [line for line in plain(preamble).splitlines() if line.lstrip().startswith("#")]
+    given = options if isinstance(options, str) else " ".join(map(str, options or ()))
+    given = re.sub(r"-cl-\S+", "", given)
+    defined = re.sub(r"-D\s*(\w+(?:\([^)]*\))?)=?", r"\n#define \1 ", given)
+    return "\n".join([*lines, *(line for line in defined.splitlines() if line.startswith("#"))])
+
+
+def storing_macros(defined: str) -> str:
+    """A regular expression for the names of macros that may store to their parameters. "" if none does."""
+    if _INCLUDE.search(defined):
+        return _ANY_CALL
+    if not _STORE.search(defined):
+        return ""
+    return "|".join(name for name, _ in _DEFINE.findall(defined))
+
+
+def has_effects(text: str, names: Iterable[str], storing: str = "") -> bool:
     """Whether evaluating an expression twice may differ from evaluating it once."""
+    text = plain(text)
     if _ATOMIC.search(text):
         return True
-    return any(access(text, name).written and _assigns(text, name) for name in names)
+    return bool(_STORE.search(text)) and any(access(text, name, storing).written for name in names)
 
 
-def _assigns(text: str, name: str) -> bool:
-    return bool(re.search(rf"\b{re.escape(name)}\b[^;]*(?:(?<![=!<>])=(?!=)|\+\+|--)", text))
+def has_effects_in_functions(text: str, names: Iterable[str], preamble: str) -> bool:
+    """As :func:`has_effects`, through the pointers that `text` passes to functions and macros of `preamble`."""
+    text, preamble = plain(text), plain(preamble)
+    if _ATOMIC.search(preamble):
+        return True
+    stores, included = bool(_POINTER_STORE.search(preamble)), bool(_INCLUDE.search(preamble))
+    pure = set()
+    if not re.search(r"\btypedef\b[^;]*\*", preamble):
+        for function, parameters in _FUNCTION.findall(preamble):
+            if all(_is_read_only(one) for one in parameters.split(",")):
+                pure.add(function)
+    for name in names:
+        for match in _uses(text, name):
+            before = text[: match.start()]
+            if text[match.end() : match.end() + 1] == "[" and not _ADDRESS.search(before):
+                continue
+            for called in _calls(before) - pure:
+                if re.search(rf"\b{called}\b", preamble):
+                    if stores or included or _STORING_BUILTIN.search(preamble):
+                        return True
+                elif _STORING_BUILTIN.fullmatch(called) or (included and not called.startswith("vload")):
+                    return True
+    return False
+
+
+def _is_read_only(parameter: str) -> bool:
+    """Whether a function cannot store through `parameter`."""
+    kind, pointer, _ = parameter.replace("[", "*").partition("*")
+    return not pointer or bool(re.search(r"\bconst\b", kind))
 
 
 def memory_of(value: Any) -> object:

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 _DIGIT_BITS = 11  # of a pass: three passes for 32 bits. More places than 2048 need more cache than a core has
-_HELD = (
+_STAGED = (
     (8, 16),
     (16, 8),
 )  # elements of a digit that are stored together, by the most bytes of an element of all arrays
@@ -235,19 +235,46 @@ class RadixSort(original.RadixSort):
         **kwargs: Any,
     ) -> tuple[tuple[Any, ...], Any]:
         """Sort: the sorted copies of the arrays in `sort_arg_names`, and the event."""
-        if self._passes is None:
-            return super().__call__(
-                *args, queue=queue, allocator=allocator, key_bits=key_bits, wait_for=wait_for, **kwargs
-            )
         if kwargs:
             raise TypeError(f"invalid keyword arguments: {set(kwargs)}")
         first = args[self.first_array_arg_idx]
+        if key_bits is not None and key_bits <= 0:
+            return self._copies(args, queue or first.queue, allocator or first.allocator, wait_for)
+        if self._passes is None:
+            results, event = super().__call__(
+                *args, queue=queue, allocator=allocator, key_bits=key_bits, wait_for=wait_for
+            )
+            for one in results:
+                one.add_event(event)
+            return results, event
         bits = int(np.iinfo(self.key_dtype).bits)
         if key_bits is not None:
             bits = min(bits, -(-key_bits // self.bits) * self.bits)
-        return self._passes.run(
-            list(args), len(first), bits, queue or first.queue, allocator or first.allocator, wait_for
-        )
+        allocators = [allocator or first.allocator] * len(self._passes.moved)
+        return self._passes.run(list(args), len(first), bits, queue or first.queue, allocators, wait_for)
+
+    def _copies(self, args: tuple[Any, ...], queue: Any, allocator: Any, wait_for: Any) -> tuple[tuple[Any, ...], Any]:
+        """The results of a sort by no bits."""
+        n = len(args[self.first_array_arg_idx])
+        events = list(wait_for or ())
+        results = []
+        for one, value in zip(self.arguments, args, strict=True):
+            if not isinstance(one, VectorArg):
+                continue
+            events.extend(value.events)
+            if one.name in self.sort_arg_names:
+                copy = cl_array.empty(queue, n, one.dtype, allocator=allocator)
+                results.append(copy)
+                if n:
+                    source, offset = value.base_data, value.offset
+                    copied = cl.enqueue_copy(
+                        queue, copy.base_data, source, src_offset=offset, byte_count=copy.nbytes, wait_for=events
+                    )
+                    events = [copied]
+        event = cl.enqueue_marker(queue, wait_for=events)
+        for copy in results:
+            copy.add_event(event)
+        return tuple(results), event
 
 
 class _Passes:
@@ -270,7 +297,7 @@ class _Passes:
             "key": dtype_to_ctype(sort.key_dtype),
             "index": dtype_to_ctype(sort.index_dtype),
             "digits": 1 << _DIGIT_BITS,
-            "held": next((held for size, held in _HELD if sum(one.dtype.itemsize for one in moved) <= size), 0),
+            "staged": next((staged for size, staged in _STAGED if sum(one.dtype.itemsize for one in moved) <= size), 0),
             "double_support": all(has_double(one) for one in context.devices),
         }
         program = build(context, context.devices, "compat_radix.mako", params, sort.options)
@@ -282,24 +309,28 @@ class _Passes:
         self.scatter.set_scalar_arg_dtypes([*given, *[None] * len(moved)])
 
     def run(
-        self, args: list[Any], n: int, bits: int, queue: Any, allocator: Any, wait_for: Any
+        self, args: list[Any], n: int, bits: int, queue: Any, allocators: list[Any], wait_for: Any
     ) -> tuple[tuple[Any, ...], Any]:
-        """Enqueue the passes. Two sets of arrays are written in turn; the first pass reads the caller's."""
+        """Enqueue the passes. Two sets of arrays are written in turn; the first pass reads the caller's.
+
+        `allocators`: of the result of each array that is moved.
+        """
         events = list(wait_for or ())
         for one, value in zip(self.arguments, args, strict=True):
             if isinstance(one, VectorArg):
                 events.extend(value.events)
         passes = -(-bits // _DIGIT_BITS)
-        digit = -(-bits // passes) if passes else 0
+        digit = -(-bits // passes)
+        results = self._arrays(queue, n, allocators)
+        if not n:
+            event = cl.enqueue_marker(queue, wait_for=events)
+            for one in results:
+                one.add_event(event)
+            return tuple(results), event
         part = max(_CHUNK, -(-n // (_CHUNKS * self.units)))
-        chunks = max(1, -(-n // part))
-        counts = scratch(queue, allocator, self.sort.index_dtype.itemsize * chunks << _DIGIT_BITS)
-        sets: list[list[Any]] = [self._arrays(queue, n, allocator) for _ in range(min(2, max(1, passes)))]
-        if not passes:
-            for at, copy in zip(self.moved, sets[0], strict=True):
-                events = [cl.enqueue_copy(queue, copy.data, args[at].data, byte_count=copy.nbytes, wait_for=events)]
-        if not n or not passes:
-            return tuple(sets[0]), cl.enqueue_marker(queue, wait_for=events)
+        chunks = -(-n // part)
+        counts = scratch(queue, self.sort.index_dtype.itemsize * chunks << _DIGIT_BITS)
+        others = self._arrays(queue, n, [None] * len(self.moved)) if passes > 1 else []
         for number in range(passes):
             base = number * digit
             mask = (1 << min(digit, bits - base)) - 1
@@ -307,7 +338,7 @@ class _Passes:
             for one, value in zip(self.arguments, args, strict=True):
                 data += [value.base_data, value.offset] if isinstance(one, VectorArg) else [value]
             shared = [*data, n, part, base, mask, counts]
-            target = sets[number % 2]
+            target = others if (passes - number) % 2 == 0 else results
             events = [self.count(queue, (chunks,), (1,), *shared, wait_for=events)]
             events = [self.offsets(queue, (1,), (1,), counts, chunks * (mask + 1), wait_for=events)]
             events = [
@@ -315,10 +346,15 @@ class _Passes:
             ]
             for at, value in zip(self.moved, target, strict=True):
                 args[at] = value
-        return tuple(args[at] for at in self.moved), events[0]
+        for one in results:
+            one.add_event(events[0])
+        return tuple(results), events[0]
 
-    def _arrays(self, queue: Any, n: int, allocator: Any) -> list[Any]:
-        return [cl_array.empty(queue, n, self.arguments[at].dtype, allocator=allocator) for at in self.moved]
+    def _arrays(self, queue: Any, n: int, allocators: list[Any]) -> list[Any]:
+        return [
+            cl_array.empty(queue, n, self.arguments[at].dtype, allocator=allocator)
+            for at, allocator in zip(self.moved, allocators, strict=True)
+        ]
 
 
 class _StartsScan(GenericScanKernel):
@@ -415,11 +451,15 @@ class KeyValueSorter(original.KeyValueSorter):
         allocator = allocator or values.allocator
         sort, kernel = self.get_kernels(keys.dtype, values.dtype, starts_dtype)
         bits = max(1, (int(nkeys) - 1).bit_length())
-        (grouped, ordered), event = sort(
-            values, keys, queue=queue, allocator=allocator, key_bits=bits, wait_for=wait_for
-        )
-        starts = cl_array.empty(queue, nkeys + 1, starts_dtype, allocator=allocator)
         n = len(values)
+        if self._mapping == "vector":  # a memory pool could reuse the memory of the sorted keys before they are read
+            bits = min(bits, 8 * sort.key_dtype.itemsize)
+            (grouped, ordered), event = sort._passes.run([values, keys], n, bits, queue, [allocator, None], wait_for)
+        else:
+            (grouped, ordered), event = sort(
+                values, keys, queue=queue, allocator=allocator, key_bits=bits, wait_for=wait_for
+            )
+        starts = cl_array.empty(queue, nkeys + 1, starts_dtype, allocator=allocator)
         if not n:
             starts.fill(0, wait_for=[event])
             return starts, grouped, starts.events[-1]
@@ -431,4 +471,5 @@ class KeyValueSorter(original.KeyValueSorter):
             part, shape = n, ((nkeys + 1,), None)
         sources = (starts.base_data, starts.offset, ordered.base_data, ordered.offset)
         event = kernel(queue, *shape, *sources, n, nkeys, part, wait_for=[event])
+        starts.add_event(event)
         return starts, grouped, event

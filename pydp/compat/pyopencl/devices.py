@@ -48,8 +48,10 @@ def build(context: Any, devices: Sequence[Any], template: str, params: dict[str,
     return cl.Program(context, source).build([*given, *dict.fromkeys(known)])
 
 
-def scratch(queue: Any, allocator: Any, size: int) -> Any:
-    """A temporary buffer. The driver keeps it until the kernels that use it have ended."""
-    if allocator is not None:
-        return allocator(size)
+def scratch(queue: Any, size: int) -> Any:
+    """A temporary buffer. The driver keeps it until the kernels that use it have ended.
+
+    It does not come from the caller's allocator: a memory pool reuses a block as soon as Python releases it, perhaps on
+    another queue.
+    """
     return cl.Buffer(queue.context, cl.mem_flags.READ_WRITE, size)

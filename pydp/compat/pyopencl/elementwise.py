@@ -78,7 +78,7 @@ class ElementwiseKernel(original.ElementwiseKernel):
         super().__init__(context, arguments, operation, name, options, **kwargs)
         self._vector = mapping_of(context.devices) == "vector"
         self._kernels: dict[bool, tuple[Any, int]] = {}
-        self._most = _PARTS * max(one.max_compute_units for one in context.devices)
+        self._max_work_items = _PARTS * max(one.max_compute_units for one in context.devices)
 
     def _own(self, use_range: bool) -> tuple[Any, int]:
         """The kernel, and the place of the first array among its arguments."""
@@ -118,7 +118,7 @@ class ElementwiseKernel(original.ElementwiseKernel):
             first = args[place]
             n = first.size
             if n:
-                shape = (min(self._most, -(-n // _SMALLEST)),)
+                shape = (min(self._max_work_items, -(-n // _SMALLEST)),)
                 return kernel(queue or first.queue, shape, _ONE, *args, n, wait_for=wait_for)
         kernel, place = self._own(range is not None or slice is not None)
         first = args[place]
@@ -138,7 +138,7 @@ class ElementwiseKernel(original.ElementwiseKernel):
         waits = [] if wait_for is None else list(wait_for)
         if not n:
             return cl.enqueue_marker(queue, wait_for=waits)
-        parts = min(self._most, -(-n // _SMALLEST))
+        parts = min(self._max_work_items, -(-n // _SMALLEST))
         return kernel(queue, (parts,), (1,), *args, *sizes, wait_for=waits)
 
 

@@ -158,7 +158,7 @@ class ReductionKernel(original.ReductionKernel):
         if parts == 1:
             event = self.stage_1_inf.kernel(queue, (1,), (1,), *target, *data, *size, wait_for=waits)
         else:
-            sums = scratch(queue, allocator, parts * self.dtype_out.itemsize)
+            sums = scratch(queue, parts * self.dtype_out.itemsize)
             event = self.stage_1_inf.kernel(queue, (parts,), (1,), sums, 0, *data, *size, wait_for=waits)
             event = self.stage_2_inf.kernel(queue, (1,), (1,), *target, *data, sums, parts, wait_for=[event])
         result.add_event(event)

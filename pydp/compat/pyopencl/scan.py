@@ -1,6 +1,6 @@
 """``pyopencl.scan``: the same names, faster. Kernels: ``kernels_cl/compat_scan.mako``.
 
-What is not here, such as ``GenericDebugScanKernel``, is pyopencl's own.
+All other names, such as ``GenericDebugScanKernel``, are pyopencl's own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,16 @@ from pyopencl.tools import (
     get_arg_offset_adjuster_code,
 )
 
-from pydp.compat.pyopencl.access import access, has_effects, macros, memory_of
+from pydp.compat.pyopencl.access import (
+    Access,
+    access,
+    has_effects,
+    has_effects_in_functions,
+    index_changes,
+    macros,
+    memory_of,
+    storing_macros,
+)
 from pydp.compat.pyopencl.devices import build, device_quirks, has_double, lanes_of, mapping_of, scratch
 
 __all__ = [
@@ -58,7 +67,7 @@ class _KernelInfo:
 
 @dataclass(frozen=True)
 class _Kernels:
-    """The kernels of a variant. Their program is kept: Intel's runtime does not give the program of a kernel else."""
+    """The kernels of a variant. Intel's runtime does not return a kernel's program if it is released."""
 
     program: Any
     reduce: Any
@@ -110,26 +119,30 @@ class GenericScanKernel(GenericScanKernelBase):
 
     def _analyse(self) -> None:
         """Find out when inputs must be stored: see ``stored`` in compat_scan.mako."""
-        defined = macros(str(self.code_variables["preamble"]) + f"\n#{self.options or ''}")
+        preamble = str(self.code_variables["preamble"])
+        defined = macros(preamble, self.options)
+        storing = storing_macros(defined)
         scan = self.code_variables["scan_expr"]
         inputs = "\n".join(map(str, (self.input_expr, self.is_segment_start_expr or "", scan)))
         names = [one.name for one in self.parsed_args if isinstance(one, VectorArg)]
         fetched = {argument: offset for _, argument, offset in sorted(self.input_fetch_exprs, key=lambda one: -one[2])}
+        moved = index_changes("\n".join((inputs, self.output_statement, defined)))
         reads, writes = {}, {}
         for name in names:
-            hidden = access(defined, name)
-            reads[name] = access(inputs, name) | hidden
+            hidden = access(defined, name, storing)
+            reads[name] = access(inputs, name, storing) | hidden
             if name in fetched:
-                reads[name] |= type(hidden)(True, fetched[name] != 0)
-            writes[name] = access(self.output_statement, name) | hidden
-        preamble = str(self.code_variables["preamble"])
-        self._must_store = has_effects(inputs, names) or ("atom" in preamble and has_effects(preamble, ()))
+                reads[name] |= Access(True, fetched[name] != 0)
+            writes[name] = access(self.output_statement, name, storing) | hidden
+        self._must_store = has_effects(f"{inputs}\n{defined}", names, storing) or has_effects_in_functions(
+            inputs, names, preamble
+        )
         self._pairs: list[tuple[int, int, bool]] = []  # a read and a written argument; whether both only at index i
         places = {one.name: at for at, one in enumerate(self.parsed_args)}
         for read, written in itertools.product(names, names):
             if not reads[read].used or not writes[written].written:
                 continue
-            same_index = not (reads[read].elsewhere or writes[written].elsewhere)
+            same_index = not (moved or reads[read].elsewhere or writes[written].elsewhere)
             if read != written:
                 self._pairs.append((places[read], places[written], same_index))
             elif not same_index:
@@ -209,6 +222,7 @@ class GenericScanKernel(GenericScanKernelBase):
         else:
             tile = self._lanes * _ITEMS
             part = tile * max(1, -(-n // (tile * 8 * self._units)))
+        part = min(part, n)  # a small index type holds it
         return part, -(-n // part)
 
     def __call__(
@@ -220,11 +234,10 @@ class GenericScanKernel(GenericScanKernelBase):
         wait_for: Any = None,
         **kwargs: Any,
     ) -> Any:
-        """Enqueue the scan; the parameters are pyopencl's. The event is that of the last kernel."""
+        """Enqueue the scan; the parameters are pyopencl's. `allocator` is not used. The event is the last kernel's."""
         if len(args) != len(self.parsed_args):
             raise TypeError(f"expected {len(self.parsed_args)} arguments, got {len(args)}")
         first = args[self.first_array_idx]
-        allocator = allocator or first.allocator
         queue = queue or first.queue
         if queue is None:
             raise ValueError("the first array has no queue; give queue=")
@@ -249,26 +262,24 @@ class GenericScanKernel(GenericScanKernelBase):
                 data.append(getattr(value, "offset", 0))
             waits.extend(getattr(value, "events", ()))
         stored = self._stores(args)
-        return self._run(self._kernels(stored, offsets), data, n, stored, queue, allocator, waits)
+        return self._run(self._kernels(stored, offsets), data, n, stored, queue, waits)
 
-    def _run(
-        self, kernels: _Kernels, data: list[Any], n: int, stored: bool, queue: Any, allocator: Any, waits: list[Any]
-    ) -> Any:
+    def _run(self, kernels: _Kernels, data: list[Any], n: int, stored: bool, queue: Any, waits: list[Any]) -> Any:
         if kernels.single is not None and n >= 2 * self.cached:
             parts = -(-n // self.cached)
             zeros = np.zeros(parts + 1, f"V{2 * self.dtype.itemsize}")
             flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
-            words = cl.Buffer(queue.context, flags, hostbuf=zeros)  # an allocator's memory may not be a buffer
+            words = cl.Buffer(queue.context, flags, hostbuf=zeros)
             return kernels.single(queue, (parts,), (1,), *data, n, self.cached, words, wait_for=waits)
         part, parts = self._partition(n)
         group = (self._lanes,)
         grid = (parts * self._lanes,)
-        sums = scratch(queue, allocator, parts * self.dtype.itemsize)
-        items: list[Any] = [scratch(queue, allocator, n * self.dtype.itemsize)] if stored else []
+        sums = scratch(queue, parts * self.dtype.itemsize)
+        items: list[Any] = [scratch(queue, n * self.dtype.itemsize)] if stored else []
         if stored and self.is_segmented:
-            items.append(scratch(queue, allocator, n))
+            items.append(scratch(queue, n))
         if parts > 1 or stored or self._uses_last or self._uses_stop:
-            starts = [scratch(queue, allocator, parts)] if self.is_segmented else []
+            starts = [scratch(queue, parts)] if self.is_segmented else []
             waits = [kernels.reduce(queue, grid, group, *data, n, part, sums, *starts, *items, wait_for=waits)]
             if parts > 1:
                 waits = [kernels.between(queue, group, group, *data, n, parts, sums, *starts, wait_for=waits)]
@@ -333,7 +344,8 @@ class _ArrayScanKernel(GenericScanKernel):
             raise RuntimeError(f"{type(self)} cannot handle non-contiguous arrays")
         (n,) = input_ary.shape
         if n:
-            GenericScanKernel.__call__(self, input_ary, output_ary, allocator=allocator, queue=queue)
+            event = GenericScanKernel.__call__(self, input_ary, output_ary, allocator=allocator, queue=queue)
+            output_ary.add_event(event)
         return output_ary
 
 
