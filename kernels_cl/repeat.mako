@@ -11,7 +11,7 @@
 ${declarations}
 % if uniform:
 #define END(i) ((i) == n - 1 ? total : ((i) + 1) * repeats)
-#define OWNER(j) (repeats ? min((j) / repeats, n - 1) : n - 1)
+#define OWNER(j) (repeats > 0 ? min((j) / repeats, n - 1) : n - 1)
 % else:
 /* Clipped, so that wrong ends never lead outside of the result. */
 #define END(i) ((i) == n - 1 ? total : clamp(ends[i], 0L, total))

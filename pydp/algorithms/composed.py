@@ -1,7 +1,8 @@
 """Functions that are composed of other functions of pydp: their intermediate results are Fields.
 
     place = placed({"x": x, "offsets": offsets}, device, queue)
-    x, offsets = place.fields
+    place.after(wait_for)
+    x, offsets = place.fields()
     return place.returned(pydp.sort(x, **place.where))
 
 NumPy arrays are copied to the device once, and only results are copied back.
@@ -12,6 +13,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyopencl as cl
 
 from pydp.dtypes import c_declarations, c_name, movable
 from pydp.model.explanation import Explanation, given
@@ -27,17 +29,29 @@ GROUP = 256  # work-items of a work-group of element-wise kernels
 
 
 class Place(NamedTuple):
-    """Where a composed function runs. arrays: its arguments. kind: the first one, whose kind the results have."""
+    """Where a composed function runs. arrays: its arguments. kind: the first one, whose kind the results have. chosen:
+    the queue of the calls; None for a target that is not present."""
 
     device: Any
     queue: Any
     arrays: list[Any]
     kind: Any
+    chosen: Any = None
 
     @property
     def where(self) -> dict[str, Any]:
         """The arguments device and queue of the functions that it calls."""
         return {"device": self.device, "queue": self.queue}
+
+    def after(self, wait_for: Any) -> None:
+        """Make every later use of the arguments wait for these events. Call it before the first use of `fields`."""
+        events = placement.check_events(wait_for)
+        if not events or self.chosen is None:
+            return
+        marker = cl.enqueue_marker(self.chosen, wait_for=events)
+        for one in self.arrays:
+            if isinstance(one, (Field, Array)):
+                self.field(one)._storage.note(marker, self.chosen, written=True)
 
     def fields(self) -> list[Field]:
         """The arguments as Fields; NumPy arrays are copied."""
@@ -69,7 +83,7 @@ def placed(arrays: dict[str, Any], device: Any, queue: Any) -> Place:
     wrapped = {name: Field.wrap(one) if isinstance(one, Array) else one for name, one in values.items()}
     place, chosen = placement.place(wrapped, [], device, queue)
     ordered = list(values.values())
-    return Place(place, chosen if queue is not None else None, ordered, ordered[0])
+    return Place(place, chosen if queue is not None else None, ordered, ordered[0], chosen)
 
 
 def explanation_of(function: Any, *arrays: Any, **named: Any) -> Explanation:

@@ -85,6 +85,7 @@ def test_wrong_arguments(device):
         (lambda: pydp.merge(x, x, out=np.zeros(9, np.int32)), "out has shape"),
         (lambda: pydp.merge(field[:3], field[3:6], out=field[2:8]), "shares memory"),
         (lambda: pydp.merge(x, x, spec={"chains": 0}), "chains is 0"),
+        (lambda: pydp.merge(x, x, spec={"mapping": "simt", "lanes": 4096, "items": 17}), "."),
     ):
         with pytest.raises(pydp.InvalidArgument, match=message):
             call()

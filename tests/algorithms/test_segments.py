@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 
 import needs
 import numpy as np
+import pyopencl as cl
 import pyopencl.array
 import pytest
 
@@ -220,3 +222,57 @@ def test_segmented_sorts(device):
     ):
         with pytest.raises(pydp.InvalidArgument, match=message):
             call()
+
+
+def test_repeats_that_are_refused(device):
+    x = np.arange(1, 4)
+    field, most = pydp.field(x), 2**63 - 1
+    for call in (
+        lambda: pydp.repeat(field, pydp.field(np.array([-1])), total_repeat_length=4000),
+        lambda: pydp.repeat(field, pydp.field(np.array([-1, -2, 0]))),
+        lambda: pydp.repeat(x, np.array([most, most, 7])),
+        lambda: pydp.repeat(x, np.array([1, most, most]), total_repeat_length=7),
+        lambda: pydp.repeat(x, most),
+        lambda: pydp.run_length_decode(x, np.array([1, 2**62, 2**62])),
+    ):
+        with pytest.raises(pydp.InvalidArgument, match="repeats"):
+            call()
+
+
+OFFSETS = np.array([0, 3, 6])
+CALLS = {
+    "segmented_argsort": (
+        lambda a, b, **how: pydp.segmented_argsort(a, np.array([0, 3, 6]), **how),
+        [1, 0, 2, 3, 5, 4],
+    ),
+    "union1d": (lambda a, b, **how: pydp.union1d(a, b, **how), [1, 2, 3, 4, 5, 7, 9]),
+    "lexsort": (lambda a, b, **how: pydp.lexsort((a,), **how), [3, 5, 1, 0, 4, 2]),
+    "top_k": (lambda a, b, **how: pydp.top_k(a, 2, **how)[0], [9, 7]),
+    "repeat": (lambda a, b, **how: pydp.repeat(pydp.field(np.array([4, 6])), a[:1], **how), [4] * 5 + [6] * 5),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_wait_for_events(device, name):
+    """The arguments are filled on another queue after an event, which the host sets during the second call."""
+    if device.profile.loop_limit is not None:
+        pytest.skip("the driver waits for events of the host where commands are enqueued")
+    call, want = CALLS[name]
+    late, queue = (cl.CommandQueue(device.context, device.cl) for _ in range(2))
+    done = cl.command_execution_status.COMPLETE
+    for delay in (0.0, 0.05):  # kernels are built in the first call
+        a, b = (pyopencl.array.zeros(late, 6, dtype) for dtype in (np.int32, np.float32))
+        late.finish()
+        start = cl.UserEvent(device.context)
+        timer = threading.Timer(delay, start.set_status, [done])
+        x, y = np.array([5, 3, 9, 1, 7, 2], np.int32), np.array([4, 4, 2, 2, 4, 4], np.float32)
+        filled = [
+            cl.enqueue_copy(late, to.base_data, values, is_blocking=False, wait_for=[start])
+            for to, values in ((a, x), (b, y))
+        ]
+        late.flush()
+        timer.start()
+        got = call(a, b, queue=queue, wait_for=filled)
+        assert np.array_equal(got.get(), want)
+        late.finish()
+        timer.join()

@@ -107,6 +107,8 @@ def _check(profile: Profile, problem: MergeProblem, spec: MergeSpec) -> str | No
         return None
     if spec.lanes > profile.max_group_size:
         return f"lanes {spec.lanes} is more than {profile.max_group_size}, the largest work-group"
+    if spec.lanes * spec.items > 1 << 16:  # positions in a tile have 16 bits
+        return f"lanes * items is {spec.lanes * spec.items}; up to 65536 are accepted"
     need = _local_bytes(problem, spec)
     if need > profile.local_bytes:
         return f"the spec needs {need} bytes of local memory; the device has {profile.local_bytes}"

@@ -73,6 +73,7 @@ def scan_by_key(
     place = placed({"keys": keys, "values": values}, device, queue)
     described = {**how, "segments": _flags_like(keys), "device": place.device}
     scan.__pydp_explain__(given(scan, (values, op), described))  # raises its errors before anything is enqueued
+    place.after(wait_for)
     flags = sorts.head_flags(place.field(keys), axis, switch(reverse, "reverse"), place.where, wait_for)
     return scan(values, op, segments=("flags", flags), device=place.device, **how)
 
@@ -102,12 +103,13 @@ def repeat(
     """Repeat each element of `x`, as ``numpy.repeat``.
 
     x: array of any shape, strides and dtype (NumPy, Field or pyopencl Array). The result has the same kind and dtype.
-    repeats: an integer, or an array of integers, one for each element along the axis. They must not be negative: values
-    of NumPy arrays are checked, the result for others on the device is unspecified.
+    repeats: an integer, or an array of integers, one for each element along the axis. They must not be negative, and
+    their sum must be below 2**63: values of NumPy arrays are checked, the result for others on the device is
+    unspecified.
     axis: the axis to repeat along; None repeats the elements in C order and returns an array of rank 1.
     total_repeat_length: the length of the result along the axis, as in ``jax.numpy.repeat``: the result is cut off, or
-    the last element is repeated more often. With it, a call on Fields does not wait; without it, a call with an array
-    of repeats waits for their sum.
+    the last element is repeated more often. With it, a call on Fields does not wait, except for one number of
+    repeats on the device; without it, a call with an array of repeats waits for their sum.
     spec: a SegmentSpec, or a mapping of some of its fields.
 
     Raises InvalidArgument for other repeats, axes and lengths, before anything is enqueued.
@@ -119,7 +121,7 @@ def repeat(
     2012).
     """
     return repeats_module.repeated(
-        repeats_module.check(x, repeats, axis, total_repeat_length), spec, device, queue, wait_for
+        repeats_module.check(x, repeats, axis, total_repeat_length, wait_for), spec, device, queue, wait_for
     )
 
 
@@ -143,18 +145,18 @@ def run_length_decode(
 
     Source: ``cub::BlockRunLengthDecode``.
     """
-    checked = _decoded(values, counts, total_repeat_length)
+    checked = _decoded(values, counts, total_repeat_length, wait_for)
     return repeats_module.repeated(checked, spec, device, queue, wait_for)
 
 
-def _decoded(values: Any, counts: Any, length: Any) -> repeats_module.Repeats:
+def _decoded(values: Any, counts: Any, length: Any, wait_for: Any = None) -> repeats_module.Repeats:
     values, counts = normal_input("values", values), normal_input("counts", counts)
     if values.ndim != 1 or counts.shape != values.shape:
         raise InvalidArgument(
             f"values has shape {values.shape} and counts {counts.shape}; two arrays of rank 1 and equal length are "
             "accepted"
         )
-    return repeats_module.check(values, counts, None, length)
+    return repeats_module.check(values, counts, None, length, wait_for)
 
 
 @recorded

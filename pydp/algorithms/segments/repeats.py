@@ -15,7 +15,7 @@ from pydp.dtypes import c_declarations, c_name, check_supported, dtype_text, mov
 from pydp.errors import InvalidArgument
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
-from pydp.runtime.placement import normal_input
+from pydp.runtime.placement import check_events, normal_input
 from pydp.runtime.programs.program import Kernel, kernel
 from pydp.runtime.recording import recorded
 from pydp.tuning.choose import Choice, cached_plan, choose
@@ -45,15 +45,15 @@ class Repeats(NamedTuple):
     length: int | None
 
 
-def check(x: Any, repeats: Any, axis: Any, length: Any) -> Repeats:
-    """Check the arguments of a call."""
+def check(x: Any, repeats: Any, axis: Any, length: Any, wait_for: Any = None) -> Repeats:
+    """Check the arguments of a call. One number of repeats on the device is read after the events `wait_for`."""
     x = normal_input("x", x)
     if axis is not None:
         axis = axis_of(axis, x.ndim)
     shape = (x.size,) if axis is None else x.shape
     at = axis or 0
     sizes = (int(np.prod(shape[:at], dtype=object)), shape[at], int(np.prod(shape[at + 1 :], dtype=object)))
-    counts, each = _counts(repeats, sizes[1])
+    counts, each = _counts(repeats, sizes[1], wait_for)
     if length is not None:
         try:
             length = integer(length)
@@ -66,18 +66,31 @@ def check(x: Any, repeats: Any, axis: Any, length: Any) -> Repeats:
     return Repeats(x, counts, each, axis, sizes, length)
 
 
-def _counts(repeats: Any, n: int) -> tuple[Any, int]:
+def _counts(repeats: Any, n: int, wait_for: Any) -> tuple[Any, int]:
     """(an array of repeats or None, the repeats of every element)."""
     counts = normal_input("repeats", repeats)
     if counts.dtype.kind not in "biu" or counts.dtype == np.uint64:
         raise InvalidArgument(f"repeats has dtype {counts.dtype}; integers that int64 can hold are accepted")
     if counts.ndim > 1 or (counts.size != 1 and counts.shape != (n,)):
         raise InvalidArgument(f"repeats has shape {counts.shape}; an integer or shape ({n},) is accepted")
-    if isinstance(counts, np.ndarray) and counts.size and counts.min() < 0:
+    if counts.size == 1 and not isinstance(counts, np.ndarray) and n != 1:
+        for event in check_events(wait_for):
+            event.wait()
+        counts = counts.get()
+    if not isinstance(counts, np.ndarray):
+        return counts.reshape(-1) if not counts.ndim else counts, 0
+    if counts.size and counts.min() < 0:
         raise InvalidArgument(f"repeats has the negative value {counts.min()}; values of at least 0 are accepted")
-    if counts.size == 1 and (n != 1 or isinstance(counts, np.ndarray)):
-        return None, int((counts if isinstance(counts, np.ndarray) else counts.get()).reshape(()))
-    return counts.reshape(-1) if not counts.ndim else counts, 0
+    if counts.size == 1:
+        _check_total(n * int(counts.reshape(())))
+        return None, int(counts.reshape(()))
+    _check_total(sum(counts.tolist()))
+    return counts, 0
+
+
+def _check_total(total: int) -> None:
+    if total >= 1 << 63:
+        raise InvalidArgument(f"the repeats add up to {total}; up to 2**63 - 1 is accepted")
 
 
 def repeated(given: Repeats, spec: Any, device: Any, queue: Any, wait_for: Any) -> Any:
@@ -92,8 +105,11 @@ def repeated(given: Repeats, spec: Any, device: Any, queue: Any, wait_for: Any) 
         return _expanded(
             given.x, None, given.each, given.axis, given.sizes, total, **place.where, wait_for=wait_for, spec=spec
         )
+    place.after(wait_for)
     ends = scan(place.field(given.counts), dtype=np.int64, **place.where, wait_for=wait_for)
     total = given.length if given.length is not None else int(ends[n - 1].get()) if n else 0
+    if total < 0:
+        raise InvalidArgument(f"the repeats add up to {total}; non-negative values with a sum in int64 are accepted")
     return _expanded(given.x, ends, 0, given.axis, given.sizes, total, **place.where, wait_for=None, spec=spec)
 
 

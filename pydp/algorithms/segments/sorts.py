@@ -47,13 +47,16 @@ def sorted_segments(
     how: dict[str, Any] = {"descending": descending, "spec": spec, **where}
     checked = {**how, "device": place.device}
     sort.__pydp_explain__(given(sort, (x,), checked))  # raises its errors before anything is enqueued
+    place.after(wait_for)
     keys, starts = place.fields()
     if not keys.size:
-        return place.returned(sort(keys, wait_for=wait_for, **where) if not indexes else argsort(keys, **where))
+        return place.returned(
+            sort(keys, wait_for=wait_for, **where) if not indexes else argsort(keys, wait_for=wait_for, **where)
+        )
     numbers = segment_numbers(starts, keys.size, where, wait_for)
     bits = (0, max(1, (starts.size - 1).bit_length()))
     if indexes:
-        order = argsort(keys, **how)
+        order = argsort(keys, wait_for=wait_for, **how)
         _, found = sort_by_key(taken(numbers, order, where), order, bits=bits, **where)
         return place.returned(found)
     ordered, moved = sort_by_key(keys, numbers, **how)

@@ -91,7 +91,7 @@ class _Operands(NamedTuple):
     where: dict[str, Any]
 
 
-def _operands(ar1: Any, ar2: Any, common: bool, spec: Any, device: Any, queue: Any) -> _Operands:
+def _operands(ar1: Any, ar2: Any, common: bool, spec: Any, device: Any, queue: Any, wait_for: Any) -> _Operands:
     """The arguments of a set operation, checked and flat. common: both get their common dtype."""
     place = placed({"ar1": ar1, "ar2": ar2}, device, queue)
     dtype = common_dtype(*(one.dtype.newbyteorder("=") for one in place.arrays))
@@ -101,6 +101,7 @@ def _operands(ar1: Any, ar2: Any, common: bool, spec: Any, device: Any, queue: A
     if spec is not None:
         mask = np.broadcast_to(np.uint8(0), flat.shape)
         explanation_of(select, flat, mask=mask, spec=spec, device=place.device)
+    place.after(wait_for)
     one, other = (
         each.astype(dtype) if common and each.dtype != dtype else each
         for each in (given.reshape(given.size) for given in place.fields())
@@ -123,7 +124,7 @@ def union1d(
     >>> pydp.union1d(np.array([3, 1, 3]), np.array([2, 1]))
     array([1, 2, 3])
     """
-    operands = _operands(ar1, ar2, True, spec, device, queue)
+    operands = _operands(ar1, ar2, True, spec, device, queue, wait_for)
     call = Call.begin({"one": operands.one, "other": operands.other}, **operands.where, wait_for=wait_for)
     parts = call.input("one"), call.input("other")
     joined = call.output((sum(one.size for one in parts),), parts[0].dtype)
@@ -159,7 +160,7 @@ def intersect1d(
     """
     switch(assume_unique, "assume_unique")
     indices = switch(return_indices, "return_indices")
-    place, one, other, where = _operands(ar1, ar2, True, spec, device, queue)
+    place, one, other, where = _operands(ar1, ar2, True, spec, device, queue, wait_for)
     if not indices:
         ordered = sort(one, **where, wait_for=wait_for)
         mask = membership(ordered, sort(other, **where, wait_for=wait_for), heads=True, **where)
@@ -190,7 +191,7 @@ def setdiff1d(
     array([1, 3])
     """
     keeps_order = switch(assume_unique, "assume_unique")
-    place, one, other, where = _operands(ar1, ar2, False, spec, device, queue)
+    place, one, other, where = _operands(ar1, ar2, False, spec, device, queue, wait_for)
     tests = sort(other, **where, wait_for=wait_for)
     ordered = one if keeps_order else sort(one, **where, wait_for=wait_for)
     mask = membership(ordered, tests, True, not keeps_order, **where)
@@ -216,7 +217,7 @@ def setxor1d(
     array([1, 3, 7])
     """
     switch(assume_unique, "assume_unique")
-    place, one, other, where = _operands(ar1, ar2, True, spec, device, queue)
+    place, one, other, where = _operands(ar1, ar2, True, spec, device, queue, wait_for)
     one, other = sort(one, **where, wait_for=wait_for), sort(other, **where, wait_for=wait_for)
     masks = [membership(*pair, True, True, **where) for pair in ((one, other), (other, one))]
     keys, mask = merge_by_key(one, masks[0], other, masks[1], **where)
@@ -250,6 +251,7 @@ def lexsort(
     moved = tuple(shape[a] for a in axes)
     rows = (-1 if place.arrays[0].size else 0, moved[-1]) if len(shape) > 1 else (moved[-1],)
     order: Any = None
+    place.after(wait_for)
     for key in place.fields():
         flat = key.transpose(*axes).reshape(*_sizes(moved, rows))
         if order is None:

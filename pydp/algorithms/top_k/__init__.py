@@ -66,6 +66,7 @@ def top_k(
     place = placed({"x": request.x}, device, queue)
     plan = _plan_of(place.device, request.dtype, request.problem, request.largest, by_key(spec))
     later = {**where, "wait_for": None}
+    place.after(wait_for)
     if plan.kernel is None:
         source = place.field(request.x)
         order = argsort(source, axis=axis, descending=request.largest, **place.where, wait_for=wait_for)
