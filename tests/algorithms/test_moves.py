@@ -47,6 +47,9 @@ def test_take_of_elements(device, mapped, mode):
         indexes = numbers(n, seed=n, low=-span, high=span)
         same(pydp.take(a, indexes, mode=mode), np.take(a, indexes, mode=mode))
         same(pydp.take(a[::-2], indexes // 2, mode=mode), np.take(a[::-2], indexes // 2, mode=mode))
+    if mode == "wrap":  # np.take takes the least index for 0
+        far = np.array([-(2**63), 2**63 - 1, 1 - 2**63])
+        same(pydp.take(a, far, mode=mode), a[[int(one) % 300 for one in far]])
 
 
 @pytest.mark.oclgrind
@@ -117,6 +120,11 @@ def test_put(device, mapped, mode):
             pydp.put(got, indexes, values, mode)
             np.put(want, indexes, values, mode)
             same(got, want)
+    if mode == "wrap":
+        got, want = numbers(300, seed=2), numbers(300, seed=2)
+        pydp.put(got, np.array([-(2**63), 2**63 - 1]), np.array([77, 78], np.int32), mode)
+        want[[-(2**63) % 300, (2**63 - 1) % 300]] = 77, 78
+        same(got, want)
 
 
 def test_put_into_other_arrays(device):
