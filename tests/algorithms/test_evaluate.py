@@ -141,11 +141,11 @@ def test_integers_without_dtype(device):
 @pytest.mark.oclgrind
 def test_bools_of_vectors(device):
     x, y = X[0], Y[0]  # the calls make vectors of floats, whose comparisons are -1 or 0
-    want = np.where((x > 0) > (y > 0), x, -x) + np.floor(x)
-    same(pydp.evaluate("((x > 0) > (y > 0) ? x : -x) + floor(x)", x=x, y=y), want)
-    want = np.where((x > 0) == True, x, -x) + np.floor(x)  # noqa: E712
-    same(pydp.evaluate("((x > 0) == (c > 1) ? x : -x) + floor(x)", x=x, c=2), want)
-    same(pydp.evaluate("((x > 0) & (c > 1) ? x : -x) + floor(x)", x=x, c=2), want)
+    want = np.where((x > 0) > (y > 0), x, -x) + np.abs(x)
+    same(pydp.evaluate("((x > 0) > (y > 0) ? x : -x) + fabs(x)", x=x, y=y), want)
+    want = np.where((x > 0) == True, x, -x) + np.abs(x)  # noqa: E712
+    same(pydp.evaluate("((x > 0) == (c > 1) ? x : -x) + fabs(x)", x=x, c=2), want)
+    same(pydp.evaluate("((x > 0) & (c > 1) ? x : -x) + fabs(x)", x=x, c=2), want)
 
 
 def test_names_of_constants(device):
