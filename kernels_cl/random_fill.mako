@@ -174,12 +174,14 @@ static ulong draw_again(const ulong block, const int word, const ulong stream, c
 %   endfor
 % elif kind == "random" or full:
 <%
-    tiles = 2 if lanes == 8 else 1
+    widened = kind == "integers" and item == 8 and not wide
+    tiles = 1 if lanes == 1 else 4 if widened else 2
     each = lanes // tiles
     pairs = [", ".join(at(n, k, lanes) for k in range(each * t, each * t + each) for n in ("pair0", "pair1")) for t in range(tiles)]
     longs = 2 * each
     words = longs if wide else 2 * longs
     kind_of_word = "ulong" if wide else "uint"
+    sum_ = f"convert_ulong{words}(x) + low" if widened else f"convert_{unsigned}{words}(x + ({kind_of_word}) low)"
 %>\
         const W pair0 = LOW(x0) | x1 << 32, pair1 = LOW(x2) | x3 << 32;
 %   for t, names in enumerate(pairs):
@@ -188,7 +190,7 @@ static ulong draw_again(const ulong block, const int word, const ulong stream, c
 %     if kind == "random":
             ${store(f"(convert_{out}{words}({'x >> 11' if wide else f'as_int{words}(x >> 8)'}) * {'0x1p-53' if wide else '0x1p-24f'} * step + low)", out, words, f"{to} + {t * words}", streamed)}
 %     else:
-            ${store(f"as_{out}{words}(convert_{unsigned}{words}(x + ({kind_of_word}) low))", out, words, f"{to} + {t * words}", streamed)}
+            ${store(f"as_{out}{words}({sum_})", out, words, f"{to} + {t * words}", streamed)}
 %     endif
         }
 %   endfor

@@ -19,11 +19,11 @@ static long row_of(const ${index} i, const long size)
     return i < 0 ? 0 : i >= size ? size - 1 : i;
 % else:
     if (i < 0) {
-        const long below = (long) ((u${index}) 0 - (u${index}) i);
+        const ulong below = (u${index}) ((u${index}) 0 - (u${index}) i); /* 2^63 for the least long */
 %   if mode == "negative":
-        return size - below;
+        return size - (long) below;
 %   else:
-        const long rest = below % size;
+        const long rest = (long) (below % (ulong) size);
         return rest ? size - rest : 0;
 %   endif
     }

@@ -208,6 +208,7 @@ RANGES = [
     (0, 10, np.int32),
     (-100, 28, np.int8),
     (-(2**31), 2**31, np.int32),  # a full range of words
+    (10**12, 10**12 + 2**32, np.int64),  # the same, in a wider dtype
     (5, 5 + 2**31 + 2**30 + 1, np.int64),  # a quarter of the words is rejected
     (-(2**62), 2**61 + 12345, np.int64),
 ]
@@ -231,6 +232,10 @@ def test_other_integers(device):
     state = rng.state
     got = rng.integers(0, 255, 400, np.uint8, endpoint=True).get()
     assert np.array_equal(got, integers_of(state, 400, 0, 256, np.uint8)) and got.min() == 0 and got.max() == 255
+    for low, dtype in ((-(2**31), np.int64), (10**12, np.uint64)):
+        state = rng.state
+        got = rng.integers(low, low + 2**32, 5, dtype).get()
+        assert np.array_equal(got, integers_of(state, 5, low, low + 2**32, dtype))
     coins = rng.integers(0, 2, 400, bool).get()
     assert coins.dtype == bool and 150 < coins.sum() < 250
     assert np.array_equal(rng.integers(7, 8, 40).get(), np.full(40, 7))
@@ -305,6 +310,8 @@ def test_state_and_streams(device):
     assert [one.state["key"] for one in b.spawn(2)] == [one.state["key"] for one in children]
     first = pydp.random.Generator(1).spawn(3)
     assert len({one.state["key"] for one in [a, *first, *children]}) == 5  # first[2] is children[0]
+    streams = [pydp.random.Generator(1, stream=k).spawn(1)[0].state["key"] for k in (0, 1, 1 << 40)]
+    assert len(set(streams)) == 3 and streams[0] == first[0].state["key"]
     other = pydp.random.Generator(1, stream=1)
     assert other.state["counter"] == 1 << 64 and not np.array_equal(other.random(8).get(), x)
     assert pydp.random.Generator().state["key"] != pydp.random.Generator().state["key"]

@@ -104,14 +104,16 @@ class Generator:
         return self
 
     def spawn(self, n_children: int) -> list[Generator]:
-        """`n_children` new generators with keys made from this generator's key. Later calls give others."""
+        """`n_children` new generators with keys made from this generator's key and stream. Later calls give others."""
         count = _in_range(n_children, "n_children", 1 << 31)
         with self._lock:
+            key, stream = self._key, self._stream
             first, self._spawned = self._spawned, self._spawned + count
         children = []
         for number in range(first, first + count):
             child = Generator(0)
-            low, high, _, _ = philox((*words(number, 2), 0, _CHILDREN), self._key)  # type: ignore[arg-type]
+            upper = (stream & 0xFFFFFFFF, _CHILDREN | stream >> 32)
+            low, high, _, _ = philox((*words(number, 2), *upper), key)  # type: ignore[arg-type]
             child._key = (low, high)
             children.append(child)
         return children

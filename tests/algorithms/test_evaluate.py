@@ -113,6 +113,49 @@ def test_names_broadcasting_and_kinds(device):
     assert "evaluate" in str(pydp.explain(pydp.evaluate, "x + 1", x=X))
 
 
+@pytest.mark.oclgrind
+def test_integers_without_dtype(device):
+    x, u = np.array([-5, 0, 127], np.int8), np.array([0, 5, 2**64 - 1], np.uint64)
+    n = x.astype(np.int64)
+    same(pydp.evaluate("n + (1 << 40) - 100000 * 100000 + (2147483647 + 1)", n=n), n + (2**40 - 10**10 + 2**31))
+    got = pydp.evaluate("(x < 200) + 2 * (x > c) + 4 * (-129 != x) + 8 * (x == 128)", x=x, c=-1000)
+    same(got, np.array([7, 7, 7]))
+    same(pydp.evaluate("(u > c) + 2 * (c <= u) + 4 * (u == c) + 8 * (c > u)", u=u, c=-1), np.array([3, 3, 3]))
+    same(pydp.evaluate("(u > c) + 2 * (c <= u) + 4 * (u == c) + 8 * (c > u)", u=u, c=5), np.array([8, 6, 3]))
+    same(pydp.evaluate("(u > -1) + 2 * (u < 5)", u=u), np.array([3, 1, 1]))
+    same(pydp.evaluate("x + c * 2", x=x, c=-64), x - np.int8(127) - np.int8(1))
+    for text in (
+        "x + 128",
+        "max(x, -129)",
+        "x > 0 ? x : 300",
+        "x + c * 2",
+        "where(x > 0, c * 2, x)",
+        "(x & 1) + c * 2",
+    ):
+        with pytest.raises(pydp.InvalidArgument, match="int8"):
+            pydp.evaluate(text, x=x, c=64)
+    with pytest.raises(pydp.InvalidArgument, match="uint64"):
+        pydp.evaluate("u + -1", u=u)
+
+
+@pytest.mark.oclgrind
+def test_bools_of_vectors(device):
+    x, y = X[0], Y[0]  # the calls make vectors of floats, whose comparisons are -1 or 0
+    want = np.where((x > 0) > (y > 0), x, -x) + np.abs(x)
+    same(pydp.evaluate("((x > 0) > (y > 0) ? x : -x) + fabs(x)", x=x, y=y), want)
+    want = np.where((x > 0) == True, x, -x) + np.abs(x)  # noqa: E712
+    same(pydp.evaluate("((x > 0) == (c > 1) ? x : -x) + fabs(x)", x=x, c=2), want)
+    same(pydp.evaluate("((x > 0) & (c > 1) ? x : -x) + fabs(x)", x=x, c=2), want)
+
+
+def test_names_of_constants(device):
+    x = X[0]
+    NAN = np.float32(2)
+    same(pydp.evaluate("x + M_E * INT_MAX", x=x, M_E=2.0, INT_MAX=3), x + np.float32(6))
+    same(pydp.evaluate("x * NAN"), x * NAN)
+    assert np.isnan(pydp.evaluate("x * NAN", x=x)).all()
+
+
 def test_mistakes(device):
     for text, match in [
         ("x +", "ends where a value"),

@@ -47,6 +47,9 @@ def test_take_of_elements(device, mapped, mode):
         indexes = numbers(n, seed=n, low=-span, high=span)
         same(pydp.take(a, indexes, mode=mode), np.take(a, indexes, mode=mode))
         same(pydp.take(a[::-2], indexes // 2, mode=mode), np.take(a[::-2], indexes // 2, mode=mode))
+    if mode == "wrap":  # np.take takes the least index for 0
+        far = np.array([-(2**63), 2**63 - 1, 1 - 2**63])
+        same(pydp.take(a, far, mode=mode), a[[int(one) % 300 for one in far]])
 
 
 @pytest.mark.oclgrind
@@ -117,6 +120,11 @@ def test_put(device, mapped, mode):
             pydp.put(got, indexes, values, mode)
             np.put(want, indexes, values, mode)
             same(got, want)
+    if mode == "wrap":
+        got, want = numbers(300, seed=2), numbers(300, seed=2)
+        pydp.put(got, np.array([-(2**63), 2**63 - 1]), np.array([77, 78], np.int32), mode)
+        want[[-(2**63) % 300, (2**63 - 1) % 300]] = 77, 78
+        same(got, want)
 
 
 def test_put_into_other_arrays(device):
@@ -186,7 +194,14 @@ def test_where_of_one_value(device):
     out = np.zeros_like(x)
     pydp.forall(100, pick, out, x)
     same(out, np.maximum(x, 0))
-    for wrong in (lambda: pydp.where(x, 1), lambda: pydp.where(x, x[:5], 1)):
+    pair = numbers(2), numbers(2, seed=1)
+    same(pydp.where((True, False), *pair), np.where((True, False), *pair))
+    same(pydp.where(True, (1, 2), pair[0]), np.where(True, (1, 2), pair[0]))
+    out = np.zeros((), np.int64)
+    assert pydp.where(False, 3, 4, out=out) is out and out == 4
+    wrongs = [lambda: pydp.where(x, 1), lambda: pydp.where(x, x[:5], 1), lambda: pydp.where(None, 1, 2)]
+    wrongs += [lambda: pydp.where(x, x, 1 << 31), lambda: pydp.where(x, -1, x.astype(np.uint8))]
+    for wrong in wrongs:
         with pytest.raises(pydp.InvalidArgument):
             wrong()
 
@@ -301,6 +316,8 @@ def test_pad(device, mode):
         lambda: pydp.pad(x, 1.5, mode),
         lambda: pydp.pad(x, (1, 2, 3), mode),
         lambda: pydp.pad(x, 1, "mean"),
+        lambda: pydp.pad(x, 1, "constant", (0, 1 << 31)),
+        lambda: pydp.pad(x.astype(np.uint8), 1, constant_values=-1),
     ):
         with pytest.raises(pydp.InvalidArgument):
             wrong()
@@ -319,6 +336,7 @@ def test_diff(device):
     same(pydp.diff(x[0].astype(np.uint8)), np.diff(x[0].astype(np.uint8)))
     same(pydp.diff(x[0] > 0), np.diff(x[0] > 0))
     same(pydp.diff(x, prepend=x[:, :2], append=np.int32(5)), np.diff(x, prepend=x[:, :2], append=np.int32(5)))
+    same(pydp.diff(x, 0, prepend=9), x)
     same(pydp.diff(pydp.field(x), axis=0), np.diff(x, axis=0))
     same(pydp.diff(x[:0]), np.diff(x[:0]))
     z = np.array([1, np.inf, np.inf, np.nan, -0.0, 0.0], np.float32)

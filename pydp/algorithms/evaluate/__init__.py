@@ -39,11 +39,13 @@ def evaluate(
     the arrays.
 
     Types are NumPy's: int32 + float32 is float64, ``/`` of integers is a float, ``%`` has the sign of the divisor,
-    comparisons give bool. Python's numbers and literals without suffix take the type of the other operand. Integers
-    wrap, and their quotients by zero are 0 for ``%``. Two integers are compared in their common dtype.
+    comparisons give bool. Python's numbers and literals without suffix take the type of the other operand, which must
+    hold an integer; alone they are int64. Comparisons with such integers are exact; other integers are compared in
+    their common dtype. Integers wrap, and their quotients by zero are 0 for ``%``.
 
     Raises InvalidArgument for mistakes in the expression, with the column, for missing names, for shapes that do not
-    broadcast, and for complex numbers and records; UnsupportedOnDevice if the device lacks float64 or float16.
+    broadcast, for integers that a dtype does not hold, and for complex numbers and records; UnsupportedOnDevice if the
+    device lacks float64 or float16.
 
     >>> x, y = np.array([1, 2, 3], np.float32), np.array([4], np.float32)
     >>> pydp.evaluate("2 * x + y")
@@ -62,7 +64,7 @@ def evaluate(
 def _of_caller(expression: str, *scopes: Any) -> dict[str, Any]:
     """The variables of the caller that the expression names."""
     found = {}
-    for name in names_in(expression):
+    for name in names_in(expression, [name for scope in scopes for name in scope]):
         place = next((one for one in scopes if name in one), None)
         if place is None:
             raise InvalidArgument(f"the name {quoted(name)} is not a variable of the caller; pass it as a keyword")
@@ -113,7 +115,7 @@ def _prepared(
     expression: str, values: dict[str, Any], out: Any, device: Any, queue: Any, wait_for: Any
 ) -> tuple[Call, list[Operand | np.generic], Expression, tuple[int, ...]]:
     """(call, inputs, the parsed expression, shape of the result)."""
-    used = names_in(expression)
+    used = names_in(expression, values)
     missing = [name for name in used if name not in values]
     if missing:
         raise InvalidArgument(
@@ -136,6 +138,7 @@ def _prepared(
     if not double and "double" in found.source:
         check_supported(np.float64, call.device, "the expression")
     call_budget(call.device.profile.loop_limit, found.iterations, "the expression")
+    found.check([None if name in operands else values[name] for name in used])
     inputs: list[Operand | np.generic] = []
     for name, kind in kinds:
         if name in operands:

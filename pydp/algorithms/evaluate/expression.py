@@ -8,8 +8,9 @@ they take the dtype of the other operand.
 from __future__ import annotations
 
 import functools
+import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from pydp.algorithms.operators import grammar
 from pydp.algorithms.operators.calls import CASTS, FUNCTIONS, call
 from pydp.algorithms.operators.text import Expressions
 from pydp.algorithms.operators.tree import (
+    INT,
     INTEGERS,
     Node,
     Refused,
@@ -29,9 +31,11 @@ from pydp.algorithms.operators.tree import (
     fold,
     member,
     quoted,
+    shown,
     type_of,
     unary,
     vector,
+    weak_value,
 )
 from pydp.dtypes import c_declarations, c_name
 from pydp.errors import InvalidArgument
@@ -59,6 +63,11 @@ _ROUNDED = ("floor", "ceil", "trunc")  # integers stay as they are
 _TESTS = ("isnan", "isinf", "isfinite", "signbit")
 _WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _BOOL = np.dtype(bool)
+_LONG = np.dtype(np.int64)
+_OF_WHOLE: dict[str, Callable[[int, int], int]] = {
+    **{"+": operator.add, "-": operator.sub, "*": operator.mul},
+    **{"&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift},
+}
 WIDTH = 16
 """The elements of a vector."""
 
@@ -66,20 +75,32 @@ WIDTH = 16
 @dataclass(frozen=True)
 class Expression:
     """A parsed expression. source: the C function ``evaluate`` of its names, in their order, with all that it needs.
-    vectors: the source of ``evaluate_vectors`` on float16, if all values are float32 and functions are called."""
+    vectors: the source of ``evaluate_vectors`` on float16, if all values are float32 and functions are called. checks:
+    integers that depend on given numbers, and the dtypes that must hold them."""
 
     dtype: np.dtype
     source: str
     iterations: int
     vectors: str = ""
+    checks: tuple[tuple[Node, np.dtype], ...] = ()
+
+    def check(self, numbers: Sequence[Any]) -> None:
+        """Raise InvalidArgument if a dtype does not hold an integer. numbers: the values, None for arrays."""
+        known = {_c_name(n): int(one) for n, one in enumerate(numbers) if isinstance(one, (int, np.integer))}
+        for tree, dtype in self.checks:
+            value = _whole_value(tree, known)
+            if value is not None and not _holds(dtype, value):
+                raise InvalidArgument(_not_held(value, dtype))
 
 
-def names_in(text: str) -> list[str]:
-    """The names of values in an expression, in the order of their first use."""
+def names_in(text: str, given: Collection[str] = ()) -> list[str]:
+    """The names of values in an expression, in the order of their first use. given: names that are values even if
+    OpenCL C has a constant of that name."""
     found = []
     for match in _WORD.finditer(text):
         word, after = match[0], text[match.end() :].lstrip()
-        known = word in CASTS or word in grammar._CONSTANTS or word in grammar._DOUBLES
+        constant = word in grammar._CONSTANTS or word in grammar._DOUBLES
+        known = word in CASTS or (constant and word not in given)
         if not known and not after.startswith("(") and word not in found:
             found.append(word)
     return found
@@ -107,7 +128,7 @@ def expression_of(text: str, values: tuple[tuple[str, Kind], ...], double: bool)
 
         source += helpers_text(expressions.helpers)
     source += f"static {c_name(kind)} evaluate({parameters}) {{ return {body}; }}"
-    return Expression(kind, source, expressions.iterations, vectors)
+    return Expression(kind, source, expressions.iterations, vectors, tuple(parser.checks))
 
 
 def _on_vectors(text: str, values: tuple[tuple[str, Kind], ...], double: bool, known: set[tuple[str, str]]) -> str:
@@ -141,6 +162,39 @@ def _c_name(n: int) -> str:
     return f"v{n}"
 
 
+def _whole_value(tree: Node, known: Mapping[str, int]) -> int | None:
+    """The value of an expression of integer literals and known numbers; None for others."""
+
+    def value(node: Node, parts: Sequence[int | None]) -> int | None:
+        if node.kind == "literal":
+            return int(node.symbol.rstrip("uUL")) if node.type.is_integer else None
+        if node.kind == "name":
+            return known.get(node.symbol)
+        if None in parts:
+            return None
+        whole = [one for one in parts if one is not None]
+        if node.kind == "unary" and node.symbol in "+-~":
+            return {"+": whole[0], "-": -whole[0], "~": ~whole[0]}[node.symbol]
+        if node.kind == "helped" and node.symbol == "mod":
+            return whole[0] % whole[1] if whole[1] else 0
+        if node.kind != "binary" or node.symbol not in _OF_WHOLE:
+            return None
+        if node.symbol in ("<<", ">>") and not 0 <= whole[1] < 64:
+            return None
+        return _OF_WHOLE[node.symbol](*whole)
+
+    return fold(tree, value)
+
+
+def _holds(dtype: np.dtype, value: int) -> bool:
+    return int(np.iinfo(dtype).min) <= value <= int(np.iinfo(dtype).max)
+
+
+def _not_held(value: int, dtype: np.dtype) -> str:
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    return f"the integer {shown(value)} is computed in {dtype}, which holds {least} to {most}; use a wider dtype"
+
+
 class _Text(Expressions):
     """C source, with functions of lane_functions.mako."""
 
@@ -148,12 +202,18 @@ class _Text(Expressions):
         """The source of a tree as it is."""
         return str(fold(tree, self._node).text)
 
+    def _node(self, node: Node, parts: Sequence[Any]) -> Any:
+        if node.kind == "literal" and node.type.name == "long" and node.symbol.isdigit():
+            node = Node(node.kind, f"{node.symbol}L", (), node.type)
+        return super()._node(node, parts)
+
     def _helped(self, node: Node, parts: Sequence[Any]) -> Any:
         return self._helper(node.symbol, str(node.type), parts)
 
 
 class _Parser(grammar._Parser):
-    """The parser, with NumPy's types. `kinds`: the kind of each node, by its id; `made` keeps the nodes."""
+    """The parser, with NumPy's types. `kinds`: the kind of each node, by its id; `made` keeps the nodes. `checks`:
+    see Expression."""
 
     def __init__(self, text: str, values: dict[str, Kind], double: bool, width: int = 1) -> None:
         if len(text) > grammar.LONGEST:
@@ -164,6 +224,7 @@ class _Parser(grammar._Parser):
         self.given = values
         self.kinds: dict[int, Kind] = {}
         self.made: list[Node] = []
+        self.checks: list[tuple[Node, np.dtype]] = []
         types = {
             name: Type(type_of(kind).name, width) if isinstance(kind, np.dtype) else self._weak(kind)
             for name, kind in values.items()
@@ -198,6 +259,8 @@ class _Parser(grammar._Parser):
     def to(self, node: Node, kind: Kind) -> Node:
         """A node converted to a kind. Vectors are not converted."""
         own = self.kind(node)
+        if own is int and isinstance(kind, np.dtype) and kind.kind in "iu":
+            self._must_hold(node, kind)
         if own == kind:
             return node
         if node.type.width > 1:
@@ -205,7 +268,29 @@ class _Parser(grammar._Parser):
         if kind == _BOOL:
             zero = Node("literal", "0", (), Type("int"))
             return self._is(cast(Type("uchar"), binary("!=", node, zero)), _BOOL)
-        return self._narrow(node, kind)
+        return self._narrow(self._short(node), kind)
+
+    def _must_hold(self, node: Node, dtype: np.dtype) -> None:
+        """Refuse a weak integer that a dtype does not hold, or check it when the given numbers are known."""
+        waiting = [node]
+        while waiting:
+            one = waiting.pop()
+            if one.kind == "conditional":
+                waiting += one.children[1:]
+                continue
+            value = _whole_value(one, {})
+            if value is None:
+                self.checks.append((one, dtype))
+            elif not _holds(dtype, value):
+                raise Refused(_not_held(value, dtype))
+
+    def _short(self, node: Node) -> Node:
+        """A weak literal as an int if it is one; other nodes as they are."""
+        value = weak_value(node) if self.kind(node) is int else None
+        if value is None or abs(value) > np.iinfo(np.int32).max:
+            return node
+        found = self._is(Node("literal", str(abs(value)), (), INT), int)
+        return found if value >= 0 else self._is(unary("-", found), int)
 
     def _resolved(self, ufunc: np.ufunc, what: str, *nodes: Node) -> tuple[Kind, ...]:
         """The dtypes of the arguments and the result of a NumPy function; weak kinds for weak arguments alone."""
@@ -264,8 +349,9 @@ class _Parser(grammar._Parser):
             return self._is(node, float)
         if node.type.name in ("float", "half"):
             return self._is(node, np.dtype(f"f{node.type.size}"))
-        weak = node.symbol.isdigit()
-        return self._is(node, int if weak else np.dtype(f"{'u' if node.type.name[0] == 'u' else 'i'}{node.type.size}"))
+        if node.symbol.isdigit():
+            return self._is(Node("literal", node.symbol, (), Type("long")), int)
+        return self._is(node, np.dtype(f"{'u' if node.type.name[0] == 'u' else 'i'}{node.type.size}"))
 
     def _refused(self, *given: object) -> Node:
         raise Refused("members and vectors are not accepted in an expression of arrays")
@@ -274,11 +360,12 @@ class _Parser(grammar._Parser):
         if symbol in ("&&", "||"):
             return self._is(binary(symbol, self.to(left, _BOOL), self.to(right, _BOOL)), _BOOL)
         if symbol in _COMPARISONS:
-            met = self.common(left, right)
-            return self._is(binary(symbol, self.to(left, met), self.to(right, met)), _BOOL)
+            return self._is(self._compared(symbol, left, right), _BOOL)
         first, second, result = self._resolved(_UFUNCS[symbol], f"the operator {symbol!r}", left, right)
         one, other = self.to(left, first), self.to(right, second)
         if result == _BOOL:  # + is "or", * is "and"
+            if one.type.width != other.type.width:
+                raise Refused("a bool of a vector is -1 if true, another is 1")
             made = binary({"+": "|", "*": "&"}.get(symbol, symbol), one, other)
         elif symbol == "%":
             kind = Type(c_name(self.strong(result)))
@@ -286,6 +373,35 @@ class _Parser(grammar._Parser):
         else:
             made = binary(symbol, one, other)
         return self._narrow(made, result)
+
+    def _compared(self, symbol: str, left: Node, right: Node) -> Node:
+        """A comparison. Weak integers are compared with other integers exactly."""
+        kinds = [self.kind(left), self.kind(right)]
+        if (
+            all(isinstance(one, np.dtype) and one == _BOOL for one in kinds)
+            and max(left.type.width, right.type.width) > 1
+        ):
+            raise Refused("a bool of a vector is -1 if true, another is 1")
+        if kinds[0] is not int and kinds[1] is not int:
+            return self._compared_in(self.common(left, right), symbol, left, right)
+        weak, other, dtype = (left, right, kinds[1]) if kinds[0] is int else (right, left, kinds[0])
+        if not isinstance(dtype, np.dtype) or dtype.kind not in "iu":
+            return self._compared_in(self.common(left, right), symbol, left, right)
+        value = _whole_value(weak, {})
+        if value is not None and _holds(dtype, value):
+            return self._compared_in(dtype, symbol, left, right)
+        if dtype != np.uint64:
+            return self._compared_in(_LONG, symbol, left, right)
+        if other.type.width > 1:
+            raise Refused("vectors of one type are needed")
+        wide = self._is(cast(Type("ulong"), weak), dtype)
+        pair = (wide, other) if weak is left else (other, wide)
+        below = symbol in (("<", "<=", "!=") if weak is left else (">", ">=", "!="))  # for a negative number
+        negative = binary("<", weak, Node("literal", "0", (), Type("long")))
+        return conditional(negative, Node("literal", str(int(below)), (), INT), binary(symbol, *pair))
+
+    def _compared_in(self, kind: Kind, symbol: str, left: Node, right: Node) -> Node:
+        return binary(symbol, self.to(left, kind), self.to(right, kind))
 
     def _narrow(self, made: Node, kind: Kind) -> Node:
         """A node in the C type of its kind: C computes small integers as int, for example."""
@@ -340,7 +456,7 @@ class _Parser(grammar._Parser):
                 f"the function {quoted(name)} is unknown; NumPy's and OpenCL C's functions of numbers are accepted"
             )
         try:
-            made = call(own, arguments)
+            made = call(own, [self._short(one) for one in arguments])
         except Refused:
             made = call(own, [self._as_float(one) for one in arguments])
         if made.type.width > 1 or made.type.record is not None:

@@ -301,9 +301,10 @@ def diff(
 ) -> Any:  # fmt: skip
     """Differences of neighbouring elements along an axis, `n` times, as ``numpy.diff``.
 
-    a: numbers or bools of rank 1 or more; bools give ``!=``, unsigned integers wrap. prepend, append: values, or arrays
-    with the shape of `a` except along the axis, that are joined with `a` first. out: array for the result, which must
-    not share memory with the arrays. Raises InvalidArgument for a negative `n` and for shapes that do not match.
+    a: numbers or bools of rank 1 or more; bools give ``!=``, unsigned integers wrap. n: for 0 the result is `a`.
+    prepend, append: values, or arrays with the shape of `a` except along the axis, that are joined with `a` first. out:
+    array for the result, which must not share memory with the arrays. Raises InvalidArgument for a negative `n` and for
+    shapes that do not match.
 
     >>> pydp.diff(np.array([1, 4, 9, 16]))
     array([3, 5, 7])
@@ -314,7 +315,7 @@ def diff(
         times = -1
     if times < 0:
         raise InvalidArgument(f"n is {n!r}; integers from 0 are accepted")
-    given = {"prepend": prepend, "a": a, "append": append}
+    given = {"prepend": prepend, "a": a, "append": append} if times else {"a": a}
     values = {name: normal_input(name, one) for name, one in given.items() if one is not None}
     if a is None or not len(values["a"].shape):
         raise InvalidArgument("a is None or has rank 0; arrays of rank 1 and more are accepted")

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from pydp.algorithms.operators.tree import shown
 from pydp.algorithms.select import nonzero
 from pydp.dtypes import c_name
 from pydp.errors import InvalidArgument
 from pydp.runtime.arrays import elementwise
-from pydp.runtime.arrays.data import Array, FieldData
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
 from pydp.runtime.placement import normal_input
@@ -27,10 +27,11 @@ def where(
 
     The arguments are arrays or numbers that broadcast; the result has NumPy's common dtype of `yes` and `no`, and the
     kind of the first array. out: array for the result; it may be one of the inputs. Without `yes` and `no`, the result
-    is ``nonzero(condition)``. Inside a vector function, and for a condition and values that are not arrays, the result
-    is `yes` if the condition is true, else `no`.
+    is ``nonzero(condition)``. Inside a vector function, and for a condition and values that are numbers or other
+    scalars without `out`, the result is `yes` if the condition is true, else `no`.
 
-    Raises InvalidArgument for shapes that do not broadcast, and for records of different dtypes.
+    Raises InvalidArgument for shapes that do not broadcast, for records of different dtypes, and for Python integers
+    that the dtype of the result does not hold.
 
     >>> pydp.where(np.array([True, False, True]), np.array([1, 2, 3]), 0)
     array([1, 0, 3])
@@ -40,13 +41,13 @@ def where(
         return nonzero(condition, **places)
     if yes is _MISSING or no is _MISSING:
         raise InvalidArgument("where is given one of two values; both or none are accepted")
-    if not _is_array(condition) and not _is_array(yes) and not _is_array(no):
+    if out is None and not _is_array(condition) and not _is_array(yes) and not _is_array(no):
         return yes if condition else no
     return _where(condition, yes, no, out=out, **places)
 
 
 def _is_array(value: Any) -> bool:
-    return isinstance(value, (np.ndarray, FieldData, Array, list))
+    return not isinstance(value, (bool, int, float, complex, str, bytes, np.generic))
 
 
 @recorded
@@ -63,11 +64,22 @@ def _where(condition: Any, yes: Any, no: Any, *, out: Any, device: Any, queue: A
         elif name == "condition":
             inputs.append(np.uint8(bool(one)))
         else:
+            check_held(one, kind, name)
             inputs.append(np.asarray(one).astype(kind)[()])
     shape = _broadcast([one.shape for one in operands.values()])
     result = call.output(shape, kind)
     elementwise.apply(call, "call", inputs, result, function=_function(inputs, kind))
     return call.finish(result)
+
+
+def check_held(value: Any, dtype: np.dtype, name: str) -> None:
+    """Refuse a Python integer that an integer dtype does not hold."""
+    if isinstance(value, int) and dtype.kind in "iu":
+        least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+        if not least <= value <= most:
+            raise InvalidArgument(
+                f"{name} is {shown(value)}, which {dtype} does not hold; {least} to {most} is accepted"
+            )
 
 
 def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:

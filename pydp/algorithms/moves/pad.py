@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from pydp.algorithms.moves.conditions import check_held
 from pydp.algorithms.moves.gather import gather
 from pydp.algorithms.moves.views import along, broadcast, part_of, refuse_shared
 from pydp.errors import InvalidArgument
@@ -33,7 +34,8 @@ def pad(
     the edge), "wrap" (the elements from the other end). out: array for the result, which must not share memory with
     `array`.
 
-    Raises InvalidArgument for other modes and widths, and if an empty axis gets a border that is not constant.
+    Raises InvalidArgument for other modes and widths, for Python integers that the dtype does not hold, and if an
+    empty axis gets a border that is not constant.
 
     >>> pydp.pad(np.array([1, 2, 3]), 2, "reflect")
     array([3, 2, 1, 2, 3, 2, 1])
@@ -51,6 +53,9 @@ def pad(
     for k, border in enumerate(borders):
         if mode != "constant" and not source.shape[k] and any(border):
             raise InvalidArgument(f"axis {k} is empty; a border of mode {mode!r} needs at least one element")
+    if values is not None and not isinstance(constant_values, (np.ndarray, np.generic)):
+        for one in np.asarray(constant_values, object).flat:
+            check_held(one, source.dtype, "a number in constant_values")
     fills = None if values is None else [[_fill(one, source.dtype) for one in pair] for pair in values]
     shape = [sum(border) + size for border, size in zip(borders, source.shape, strict=True)]
     result = call.output(shape, source.dtype)
