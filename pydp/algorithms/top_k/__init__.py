@@ -324,7 +324,7 @@ register(
         shapes=_any_size,
         dtypes="biuf",
         numbers="spread",
-        options={"k": 100},
+        options={"k": 32},
         benchmark="pydp.bench.bench_top_k",
     )
 )
