@@ -18,6 +18,7 @@ HISTOGRAM = {**SIMT, "parts": 1, "copies": 1, "lanes": 2, "sets": 1, "waves": 1,
 TRANSPOSE = {**SIMT, "block": 2, "rows": 1, "chunk": 1}
 TILE = {"tile_m": 4, "tile_n": 2, "tile_k": 2, "rows": 2, "columns": 2, "lanes_m": 2, "lanes_n": 1, "width": 1}
 MATMUL = {**SIMT, "method": "staged", **TILE, "unroll": 1, "pad": 0, "parts": 1, "buffers": 1}
+MERGE = {**SIMT, "lanes": 2, "items": 3}
 X = np.random.default_rng(0).permutation(144).astype(np.int32)
 
 CALLS = {
@@ -27,6 +28,7 @@ CALLS = {
     "histogram": lambda: pydp.histogram(X[:16], 4, (0, 144), spec=HISTOGRAM),
     "transpose": lambda: pydp.transpose(X.reshape(12, 12), spec=TRANSPOSE),
     "matmul": lambda: pydp.matmul(X.reshape(12, 12) % 7, X.reshape(12, 12) % 5, spec=MATMUL),
+    "merge": lambda: pydp.merge(np.sort(X[:20]), np.sort(X[20:40]), spec=MERGE),
 }
 
 

@@ -106,6 +106,13 @@ def _histograms(counters):
     return run
 
 
+def _merges(spec):
+    x, y = (np.sort(np.random.default_rng(seed).integers(-99, 99, 700).astype(np.int32)) for seed in (7, 8))
+    given = {"mapping": "simt", "lanes": LANES, "items": 3, **spec}
+    np.testing.assert_array_equal(pydp.merge(x, y, spec=given), np.sort(np.concatenate([x, y])), err_msg=str(spec))
+    return pydp.explain(pydp.merge, x, y, spec=given)
+
+
 def _transposes(spec):
     x = np.random.default_rng(5).integers(0, 99, (70, 50)).astype(np.int32)
     given = {"mapping": "simt", "block": 64, "rows": 1, "chunk": 1, **spec}
@@ -148,10 +155,15 @@ KERNELS = {
     "histogram_local.mako own": _histograms("own"),
     "histogram_local.mako registers": _histograms("registers"),
     "copy_transposed.mako": _transposes,
+    "merge_sorted.mako": _merges,
 }
 ELSEWHERE = {
     "forall_simt.mako",  # test_barriers.py has its functions by every lowering
-    "histogram_weights.mako",  # has no lowerings: its barriers are the whole group's
+    # These have no lowerings: their barriers are the whole group's.
+    "histogram_weights.mako",
+    "compat_radix.mako",
+    "compat_reduce.mako",
+    "compat_scan.mako",
 }
 
 
@@ -380,6 +392,7 @@ NARROWED = {
     "histogram": ("cleared", "counted"),
     "transpose": ("exchange",),
     "matmul": ("reads_end", "stores_end"),
+    "merge": ("split", "loaded", "placed"),
 }
 
 
