@@ -87,6 +87,7 @@ class Quirks:
     kernel_group_size_known: bool = True
     unaligned_records: bool = True
     half_functions: bool = True  # whether the driver has all half functions of OpenCL C
+    builtin_header: tuple[str, str] | None = None  # the driver's library and its header (see programs.builtins_used)
     build_options: tuple[str, ...] = ()  # concatenated over the rows
     environment: Mapping[str, str] = field(default_factory=dict)  # variables for the driver, merged over the rows
     probed_variables: tuple[str, ...] = ()  # variables that change the compiler; each value is probed separately
@@ -155,6 +156,14 @@ TABLE = (
         "the driver keeps built kernels in its own cache",
         {"keeps_own_binaries": True},
         shown_by="tests/runtime/test_program.py::test_built_programs_are_kept_on_disk_and_damage_is_a_miss",
+    ),
+    Quirk(
+        "pocl",
+        "every program begins with the declarations of all built-in functions, which takes a tenth of a second: pydp "
+        "declares the functions that a program uses",
+        {"builtin_header": ("libpocl", "share/pocl/include/_kernel.h")},
+        since=(3, 0),
+        shown_by="tests/runtime/test_builtins_used.py::test_programs_are_built_with_the_declarations_that_they_use",
     ),
     Quirk(
         "pocl",
@@ -290,6 +299,13 @@ TABLE = (
         "a simulator",
         {"is_simulator": True, "fma_fast": False, "simd_bytes": 16},
         shown_by="tests/runtime/test_driver_faults.py::test_properties_that_the_table_states",
+    ),
+    Quirk(
+        "oclgrind",
+        "every program begins with the declarations of all built-in functions, which takes a quarter of a second: pydp "
+        "declares the functions that a program uses",
+        {"builtin_header": ("liboclgrind", "oclgrind/*/opencl-c.h")},
+        shown_by="tests/runtime/test_builtins_used.py::test_programs_are_built_with_the_declarations_that_they_use",
     ),
     Quirk(
         "oclgrind",

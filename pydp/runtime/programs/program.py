@@ -10,6 +10,7 @@ has MOST_PROGRAMS programs, the least recently used plans and kernels are evicte
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
@@ -20,6 +21,7 @@ import numpy as np
 from pydp.errors import BuildFailed, OutOfResources
 from pydp.runtime.device import core as device_core
 from pydp.runtime.programs import binaries, disk_bound
+from pydp.runtime.programs.builtins_used import GUARD, with_declarations
 from pydp.runtime.programs.files import atomic_write, cache_dir
 from pydp.runtime.programs.template import render
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["Kernel", "build_source", "kernel", "render"]
 
 MOST_GROUPS = 65535  # along dimensions 1 and 2 of a launch, on GPUs
+_log = logging.getLogger("pydp")
 _WORD = re.compile(r"[a-z]\w*")
 _MEMORY_CODES = (-4, -5, -6)  # MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, OUT_OF_HOST_MEMORY
 _GROUP_CODES = (-54, -55)  # INVALID_WORK_GROUP_SIZE, INVALID_WORK_ITEM_SIZE
@@ -412,17 +415,24 @@ def _build(device: DeviceCore, source: str, options: list[str], template: str, p
     kept = binaries.load(device, source, options)
     if kept is not None:
         return kept
-    # The inner program type does not use pyopencl's cache, where a stale lock costs a minute.
-    program = cl._cl._Program(device.context, source)
-    try:
-        binaries.compile_program(program, device, options)
-    except cl.Error as error:
-        code = getattr(error, "code", None)
-        if code in _MEMORY_CODES:
-            raise OutOfResources(f"{device.name!r} has not enough memory to build {template}: {error}") from error
-        raise _failed(device, source, _build_log(program, device) or str(error), template, params) from error
-    binaries.store(device, source, options, program)
-    return program
+    short = with_declarations(device, source)
+    texts = [(source, options)] if short is None else [(short, [*options, f"-D{GUARD}"]), (source, options)]
+    for text, given in texts:
+        # The inner program type does not use pyopencl's cache, where a stale lock costs a minute.
+        program = cl._cl._Program(device.context, text)
+        try:
+            binaries.compile_program(program, device, given)
+        except cl.Error as error:
+            code = getattr(error, "code", None)
+            if code in _MEMORY_CODES:
+                raise OutOfResources(f"{device.name!r} has not enough memory to build {template}: {error}") from error
+            if text is source:
+                raise _failed(device, source, _build_log(program, device) or str(error), template, params) from error
+            _log.debug("%s does not build with the declarations of the functions that it names", template)
+        else:
+            binaries.store(device, source, options, program)
+            return program
+    raise AssertionError("unreachable")
 
 
 def _build_log(program: Any, device: DeviceCore) -> str:
