@@ -116,12 +116,19 @@ def test_no_declaration_of_the_drivers_header_is_lost(device):
     assert whole.count(";") <= text.count(";")
 
 
-def test_programs_whose_functions_are_not_found_are_built_with_the_whole_header(device, caplog):
+def test_programs_that_do_not_build_so_are_built_with_the_whole_header(device, caplog, monkeypatch):
     _header(device)
-    source = "#define JOIN(a, b) a##b\nkernel void k(global float *x) { *x = JOIN(si, n)(*x); }"
-    with caplog.at_level(logging.DEBUG, logger="pydp"):
+    source = "kernel void k(global float *x) { *x = sin(*x) + 5.0f; }"
+    with caplog.at_level(logging.DEBUG, logger="pydp"), monkeypatch.context() as patch:
+        patch.setattr(Header, "declarations", lambda header, text: "a header of another version;")
         assert _built_text(device, source) == source
     assert "does not build with the declarations" in caplog.text
+
+
+def test_macros_may_join_names(device):
+    _header(device)
+    source = "#define JOIN(a, b) a##b\nkernel void k(global float *x) { *x = JOIN(si, n)(*x); }"
+    assert _built_text(device, source) == source
 
 
 def test_messages_of_the_compiler_name_the_lines_of_the_source(device):
@@ -130,6 +137,7 @@ def test_messages_of_the_compiler_name_the_lines_of_the_source(device):
 
 
 def test_drivers_without_their_header_build_with_their_own_declarations(device, monkeypatch):
+    _header(device)
     monkeypatch.setattr(builtins_used, "_header", lambda library, root: None)
     source = "kernel void k(global float *x) { *x = cos(*x) + 17.0f; }"
     assert _built_text(device, source) == source

@@ -95,10 +95,13 @@ class Header:
 
 
 def with_declarations(device: DeviceCore, source: str) -> str | None:
-    """`source` after the declarations that it needs, to be built with the macro GUARD; None where the driver declares
-    functions itself. The compiler's messages have the line numbers of `source`.
+    """`source` after the declarations that it needs, to be built with the macro GUARD; None if the whole header is
+    needed: it is not found, or macros of `source` may join names (``##``). The compiler's messages have the line
+    numbers of `source`.
     """
-    header = _header(*device.quirks.builtin_header) if device.quirks.builtin_header else None
+    if device.quirks.builtin_header is None or "##" in source:
+        return None
+    header = _header(*device.quirks.builtin_header)
     if header is None:
         return None
     return f"#undef {GUARD}\n{header.declarations(source)}\n#line 1\n{source}"
@@ -132,8 +135,9 @@ def _libraries(name: str) -> list[Path]:
 def _expanded(path: Path) -> str:
     """The text of a header after the files that it includes behind the guard.
 
-    PoCL's ``_kernel.h`` includes ``_clang_opencl.h``, which includes ``opencl-c.h``, and then changes macros. The driver
-    has read the text before that, and all other files that they include, such as ``opencl-c-base.h`` with the types.
+    PoCL's ``_kernel.h`` includes ``_clang_opencl.h``, which includes ``opencl-c.h``, and then changes macros. The
+    driver has read the text before that, and all other files that they include, such as ``opencl-c-base.h`` with the
+    types.
     """
     text = path.read_text()
     if path.name == "_kernel.h":
