@@ -9,11 +9,6 @@
 <%namespace name="merging" file="sort_merging.mako"/>
 ${declarations}
 ${order.less(key, ordering)}
-% if carried is None:
-#define MOVE(to, i, from, j) to##_key[i] = from##_key[j]
-% else:
-#define MOVE(to, i, from, j) (to##_key[i] = from##_key[j], to##_value[i] = from##_value[j])
-% endif
 <%def name="block(name, qualifier='')">${qualifier}${key}* ${name}_key${f', {qualifier}{carried}* {name}_value' if carried else ''}</%def>
 <%def name="given(name, at)">${name}_key + ${at}${f', {name}_value + {at}' if carried else ''}</%def>
 
@@ -26,7 +21,10 @@ static void insertion(${block("x")}, int n) {
 % endif
         int j = i;
         do {
-            MOVE(x, j, x, j - 1);
+            x_key[j] = x_key[j - 1];
+% if carried:
+            x_value[j] = x_value[j - 1];
+% endif
             --j;
         } while (j > 0 && less(moved, x_key[j - 1]));
         x_key[j] = moved;

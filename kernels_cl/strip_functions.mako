@@ -14,14 +14,14 @@
 ##   update (atomics): C statement; PLACE and VALUE stand for the element's pointer and the lane's value. The statement
 ##   of fetch_OP stores the old value to VALUE.
 
-## Vectors of adjacent elements in memory, aligned like one element: ADJACENT(type, address space, pointer). Drivers
-## build them faster than calls of vload16 and vstore16 (Intel's by a tenth).
+## Vectors of adjacent elements in memory, aligned like one element: ADJACENT(float16_in_memory, address space, pointer).
+## Drivers build them faster than calls of vload16 and vstore16 (Intel's by a tenth).
 ## Parameters: in_memory, a list of (C type of an element, number of elements).
 <%def name="adjacent(in_memory)">
 % for element, width in in_memory:
 typedef ${element}${width} ${element}${width}_in_memory __attribute__((aligned(sizeof(${element}))));
 % endfor
-#define ADJACENT(type, space, pointer) (*(space type##_in_memory*)(pointer))
+#define ADJACENT(type, space, pointer) (*(space type*)(pointer))
 </%def>
 
 <%def name="functions(accesses)">
@@ -49,15 +49,15 @@ __attribute__((noinline)) static ${vector} ${a["name"]}(${a["space"]} const ${a[
 % else:
 __attribute__((noinline)) static ${vector if a["kind"].startswith("fetch") else "void"} ${a["name"]}(${a["space"]} ${a["element"]}* p, ${where}, const ${vector} given${mask}) {
     ${value} got[${width}] __attribute__((aligned(64)));
-    ADJACENT(${vector}, __private, got) = given;
+    ADJACENT(${vector}_in_memory, __private, got) = given;
 % endif
 % if not strided:
     ${address} place[${width}] __attribute__((aligned(64)));
-    ADJACENT(${address}${width}, __private, place) = at;
+    ADJACENT(${address}${width}_in_memory, __private, place) = at;
 % endif
 % if a["masked"]:
     int on[${width}] __attribute__((aligned(64)));
-    ADJACENT(int${width}, __private, on) = mask;
+    ADJACENT(int${width}_in_memory, __private, on) = mask;
 % endif
     __attribute__((opencl_unroll_hint(1)))
     for (int lane = 0; lane < ${width}; lane++) {
@@ -76,7 +76,7 @@ __attribute__((noinline)) static ${vector if a["kind"].startswith("fetch") else 
 % endif
     }
 % if a["kind"] == "load" or a["kind"].startswith("fetch"):
-    return ADJACENT(${vector}, __private, got);
+    return ADJACENT(${vector}_in_memory, __private, got);
 % endif
 }
 % endif
@@ -101,7 +101,7 @@ __attribute__((noinline)) static ${vector if a["kind"].startswith("fetch") else 
 %>\
 static inline ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, const ${a["address"]} base) {
 % for n, start in starts.items():
-    const ${vector} part_${n} = ADJACENT(${vector}, ${a["space"]} const, p + base + ${start});
+    const ${vector} part_${n} = ADJACENT(${vector}_in_memory, ${a["space"]} const, p + base + ${start});
 % endfor
     return (${vector})(${", ".join(parts)});
 }
@@ -116,7 +116,7 @@ static inline ${vector} ${a["name"]}(${a["space"]} const ${a["element"]}* p, con
 %>\
 static inline void ${a["name"]}(${a["space"]} ${a["element"]}* p, const ${a["address"]} base, ${", ".join(given)}) {
 % for n in range(step):
-    ADJACENT(${vector}, ${a["space"]}, p + base + ${n * width}) = (${vector})(${texts[n]});
+    ADJACENT(${vector}_in_memory, ${a["space"]}, p + base + ${n * width}) = (${vector})(${texts[n]});
 % endfor
 }
 </%def>
@@ -137,9 +137,9 @@ static inline ${vector if load else "void"} ${a["name"]}(${a["space"]} ${"const 
         p += base + first / ${factor};
 % for each in range(factor):
 % if load:
-        const ${part} part_${each} = ${f"ADJACENT({part}, {a['space']} const, p + {each * plane_size})" if size > 1 else f"p[{each * plane_size}]"};
+        const ${part} part_${each} = ${f"ADJACENT({part}_in_memory, {a['space']} const, p + {each * plane_size})" if size > 1 else f"p[{each * plane_size}]"};
 % elif size > 1:
-        ADJACENT(${part}, ${a["space"]}, p + ${each * plane_size}) = given.s${"".join(lanes[each])};
+        ADJACENT(${part}_in_memory, ${a["space"]}, p + ${each * plane_size}) = given.s${"".join(lanes[each])};
 % else:
         p[${each * plane_size}] = given.s${lanes[each][0]};
 % endif
@@ -164,11 +164,11 @@ static inline ${vector if load else "void"} ${a["name"]}(${a["space"]} ${"const 
 % for m in maps:
 __attribute__((noinline)) static ${m["value"]}${m["width"]} ${m["name"]}(${m["value"]}${m["width"]} a, ${m["value"]}${m["width"]} b) {
     ${m["value"]} first[${m["width"]}], second[${m["width"]}];
-    ADJACENT(${m["value"]}${m["width"]}, __private, first) = a;
-    ADJACENT(${m["value"]}${m["width"]}, __private, second) = b;
+    ADJACENT(${m["value"]}${m["width"]}_in_memory, __private, first) = a;
+    ADJACENT(${m["value"]}${m["width"]}_in_memory, __private, second) = b;
     __attribute__((opencl_unroll_hint(1)))
     for (int lane = 0; lane < ${m["width"]}; lane++) first[lane] = ${m["function"]}(first[lane], second[lane]);
-    return ADJACENT(${m["value"]}${m["width"]}, __private, first);
+    return ADJACENT(${m["value"]}${m["width"]}_in_memory, __private, first);
 }
 % endfor
 </%def>

@@ -12,6 +12,7 @@ import pytest
 from pydp.errors import BuildFailed
 from pydp.runtime.programs import builtins_used, program
 from pydp.runtime.programs.builtins_used import GUARD, Header
+from pydp.runtime.programs.template import folder
 
 HEADER = """\
 #ifndef GUARD
@@ -141,3 +142,11 @@ def test_drivers_without_their_header_build_with_their_own_declarations(device, 
     monkeypatch.setattr(builtins_used, "_header", lambda library, root: None)
     source = "kernel void k(global float *x) { *x = cos(*x) + 17.0f; }"
     assert _built_text(device, source) == source
+
+
+@pytest.mark.host
+def test_templates_do_not_join_names():
+    """Programs that do join names need the whole header, which takes a tenth of a second."""
+    for path in folder().glob("*.mako"):
+        for line in path.read_text().splitlines():
+            assert line.lstrip().startswith("##") or "##" not in line, (path.name, line)

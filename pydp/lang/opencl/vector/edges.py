@@ -115,7 +115,7 @@ class EdgeC(LaneC):
         self.before.line(f"{kind} {_memory(name)}[{len(value.texts) * width}] __attribute__((aligned(64)));")
         self.kernel.in_memory.add((kind, width))
         for row, text in enumerate(Values(self.kernel, self.before).vector(value).texts):
-            self.before.line(f"ADJACENT({kind}{width}, __private, {_memory(name)} + {row * width}) = {text};")
+            self.before.line(f"ADJACENT({kind}{width}_in_memory, __private, {_memory(name)} + {row * width}) = {text};")
 
     def on_read(self, expr: ir.Read) -> str:
         name = expr.variable.name

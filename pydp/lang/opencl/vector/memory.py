@@ -229,7 +229,7 @@ class StripMemory(Addresses):
     def _adjacent(self, place: Place, space: str, pointer: str) -> str:
         """The strip's elements from `pointer` on, as a vector in memory."""
         self.kernel.in_memory.add((place.value, self.layout.width))
-        return f"ADJACENT({place.value}{self.layout.width}, {space}, {pointer})"
+        return f"ADJACENT({place.value}{self.layout.width}_in_memory, {space}, {pointer})"
 
     # -- atomics and access functions -----------------------------------------------------------------------------
 
