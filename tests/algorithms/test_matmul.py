@@ -14,12 +14,14 @@ from banked import banked
 import pydp
 from pydp.algorithms.matmul import MatmulSpec
 
-MAPPINGS = [None, {"mapping": "vector", "method": "packed"}, {"mapping": "simt"}]
-# A small register tile is compiled in a fraction of the time, and small blocks make many of them and of k.
+# Kernels with large register tiles and blocks take seconds to build: test_all_sizes runs them with float32. Small ones
+# make many tiles, and several blocks of k, of small matrices.
+LARGE = [None, {"mapping": "vector", "method": "packed"}, {"mapping": "simt"}]
 SMALL = {"mapping": "vector", "method": "packed", "rows": 2, "columns": 16, "tile_m": 24, "tile_n": 32, "tile_k": 32}
-LIGHT = [{"mapping": "vector"}, SMALL, {"mapping": "simt"}]
-SMALL_SIMT = {"method": "staged", "tile_m": 16, "tile_n": 16, "tile_k": 8, "rows": 2, "columns": 2}
+SMALL_SIMT = {"mapping": "simt", "method": "staged", "tile_m": 16, "tile_n": 16, "tile_k": 8, "rows": 2, "columns": 2}
 SMALL_SIMT |= {"lanes_m": 8, "lanes_n": 8, "width": 1, "unroll": 1, "pad": 0, "parts": 1, "buffers": 1}
+MAPPINGS = [None, SMALL, SMALL_SIMT]
+LIGHT = [{"mapping": "vector"}, SMALL, SMALL_SIMT]
 SIZES_M, SIZES_N, SIZES_K = (1, 2, 7, 64, 130), (1, 3, 64, 131), (0, 1, 17, 64, 200)
 
 
@@ -39,11 +41,10 @@ def _supported(device: Any, dtype: Any) -> bool:
     return device.profile.fp64 or np.dtype(dtype) not in (np.dtype("f8"), np.dtype("c16"))
 
 
-@pytest.mark.parametrize("spec", MAPPINGS, ids=["default", "packed", "simt"])
+@pytest.mark.parametrize("number", range(3), ids=["default", "packed", "simt"])
 @pytest.mark.parametrize("dtype", ["i4", "f4"])
-def test_all_sizes_are_exact_for_integers(device: Any, dtype: str, spec: Any) -> None:
-    if dtype == "i4" and spec == MAPPINGS[2]:
-        spec = {**MAPPINGS[2], **SMALL_SIMT}  # float32 runs the default, whose kernels take long to build
+def test_all_sizes_are_exact_for_integers(device: Any, dtype: str, number: int) -> None:
+    spec = (LARGE if dtype == "f4" else MAPPINGS)[number]
     for m in SIZES_M:
         for n in SIZES_N:
             for k in SIZES_K:
@@ -143,7 +144,7 @@ def test_dtypes(device: Any, dtype: str) -> None:
         if dtype[0] == "c":
             a, b = a + 1j * _integers((m, k), dtype, 2), b - 1j * _integers((k, n), dtype, 3)
             a, b = a.astype(dtype), b.astype(dtype)
-        spec = {SIMT: {"mapping": "simt"}, THIN: {"mapping": "vector"}, PACKED: SMALL}[m, n, k]
+        spec = {SIMT: SMALL_SIMT, THIN: {"mapping": "vector"}, PACKED: SMALL}[m, n, k]
         got = pydp.matmul(a, b, spec=spec)
         expected = np.matmul(a, b)
         assert got.dtype == expected.dtype
@@ -295,7 +296,7 @@ def test_fields_and_arrays(device: Any) -> None:
 def test_parts_of_k_are_added(device: Any) -> None:
     a, b, c = _integers((5, 4000), "i4"), _integers((4000, 9), "i4", 1), _integers((5, 9), "i4", 2)
     expected = 2 * _reference(a, b) + 3 * c
-    for spec in ({"parts": 3}, {"mapping": "simt", "parts": 7}, {"mapping": "vector", "method": "packed", "parts": 5}):
+    for spec in ({"parts": 3}, {**SMALL_SIMT, "parts": 7}, {**SMALL, "parts": 5}):
         out = c.copy()
         assert np.array_equal(pydp.matmul(a, b, alpha=2, beta=3, out=out, spec=spec), expected), spec
     dot = _integers((1 << 18,), "i4")
