@@ -11,7 +11,7 @@ ${declarations}
 ${one}
 % endfor
 
-kernel void evaluate_all(global float* out, const long out_at,
+kernel ${one_lane} void evaluate_all(global float* out, const long out_at,
 % for n, one in enumerate(inputs):
                          ${f"const {one['type']} a{n}" if one["number"] else f"global const {one['type']}* a{n}, const long a{n}_at"},
 % endfor

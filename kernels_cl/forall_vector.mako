@@ -23,9 +23,7 @@ ${functions}
 ${strips.adjacent(in_memory)}
 ${strips.functions(accesses)}
 ${strips.mapped(maps)}
-// vec_type_hint: the code is vectorized already. Intel's compiler then does not vectorize across work-items, of which a
-// work-group has one, and takes a quarter less time.
-__kernel __attribute__((vec_type_hint(float16))) __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel ${one_lane} __attribute__((reqd_work_group_size(1, 1, 1)))
 void ${name}(${", ".join(arguments)})
 {
 ${body}

@@ -152,7 +152,7 @@ static void ${name}(const __global TYPE_a *restrict a, long a_row, const __globa
 </%def>
 ${dots("dots_together", together)}
 ${dots("dots_one", 1)}
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel ${one_lane} __attribute__((reqd_work_group_size(1, 1, 1)))
 void matmul_thin(
     const __global TYPE_a *restrict a, long a_offset, long a_row, long a_col, long a_inner, long a_outer,
     const __global TYPE_b *restrict b, long b_offset, long b_row, long b_col, long b_inner, long b_outer,

@@ -73,7 +73,7 @@ ${tile.store(rows, count, width, is_complex, scaled, types, work,
 }
 % endfor
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+__kernel ${one_lane} __attribute__((reqd_work_group_size(1, 1, 1)))
 void matmul_vector(
     const __global TYPE_a *restrict a, long a_offset, long a_row, long a_col, long a_inner, long a_outer,
     const __global TYPE_b *restrict b, long b_offset, long b_row, long b_col, long b_inner, long b_outer,

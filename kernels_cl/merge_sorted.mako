@@ -16,7 +16,7 @@ ${declarations}
 ${order.less(key, ordering)}
 ${merging.merging("merge", "global", "long", key, carried, chains, scalar, True)}
 <% tile = lanes * items %>
-kernel ${attribute} void merge_sorted(
+kernel ${one_lane if mapping == "vector" else attribute} void merge_sorted(
     global const ${key}* restrict a, const long a_at, global const ${key}* restrict b, const long b_at,
     global ${key}* restrict out, const long out_at,
 % if carried:

@@ -50,7 +50,7 @@ ${parts.functions(source, accumulator, convert)}
 ${parts.vectors(source, accumulator, width)}
 % endif
 
-kernel void reduce_columns(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
+kernel ${one_lane} void reduce_columns(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
                            const ulong part, const ulong rows, global ${target if hook else accumulator}* restrict result,
                            const ulong columns, const long column_step, const ulong block, const ulong each,
                            const ulong ragged${parts.arguments(outer_dims, initial, accumulator)}${hooks.arguments(hook, second, last) if hook else ""}) {

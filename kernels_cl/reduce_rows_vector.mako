@@ -262,7 +262,7 @@ static ${accumulator} folded(global const ${source}* restrict x, const long step
 % if joins:
 ${lookback.functions(accumulator)}
 % endif
-kernel void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
+kernel ${one_lane} void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
                         const ulong part, const ulong rows, global ${target if hook else accumulator}* restrict result, const ulong each
 % if joins:
                         , volatile global uint* state, const uint tag

@@ -32,7 +32,7 @@ static long split(const long diagonal, global const long* restrict ends, const l
 }
 % endif
 
-kernel void repeat_elements(
+kernel ${one_lane} void repeat_elements(
 % if word:
     global const ${word}* restrict x, const long x_at,
 % endif

@@ -88,7 +88,7 @@ static int aggregate(${common.inputs()}, const long begin, const long end, VALUE
 }
 
 % if phase == "reduce":
-kernel void scan(${common.inputs()}, global VALUE* aggregates, global uchar* partition_heads) {
+kernel ${one_lane} void scan(${common.inputs()}, global VALUE* aggregates, global uchar* partition_heads) {
     const long p = get_group_id(0);
     VALUE v;
     const int head = aggregate(${common.input_names()}, p * part, min(p * part + part, n), &v);
@@ -112,7 +112,7 @@ static int recompute(${common.inputs()}, const int p, VALUE* v) {
 }
 % endif
 
-kernel void scan(
+kernel ${one_lane} void scan(
     ${common.inputs()}, ${common.layout_parameters("y", "VALUE", y_unit)}
 % if phase == "single":
     , volatile global uint* state, const uint tag, const int parts

@@ -78,7 +78,7 @@ static VALUE piece(global const ${source}* restrict x, long from, const long end
     return found;
 }
 
-kernel void reduce_parts(global const ${source}* restrict x, const long x_at, global const long* restrict offsets,
+kernel ${one_lane} void reduce_parts(global const ${source}* restrict x, const long x_at, global const long* restrict offsets,
                          const long offsets_at, global VALUE* restrict out, const long out_at, const long n,
                          const long segments, global const VALUE* init, global VALUE* restrict pieces,
                          global long* restrict places) {
@@ -124,7 +124,7 @@ kernel void reduce_parts(global const ${source}* restrict x, const long x_at, gl
     places[3 * item + 2] = found;
 }
 
-kernel void join_pieces(global VALUE* restrict out, const long out_at, global const VALUE* init,
+kernel ${one_lane} void join_pieces(global VALUE* restrict out, const long out_at, global const VALUE* init,
                         global const VALUE* restrict pieces, global const long* restrict places) {
     const long item = (long) get_global_id(0);
     const long found = places[3 * item + 2], s = places[3 * item];

@@ -109,7 +109,7 @@ static VALUE aggregate(${common.inputs()}, const long begin, const long end) {
 }
 % endif
 % if phase == "reduce":
-kernel void select_elements(${common.inputs()}, global VALUE* aggregates) {
+kernel ${one_lane} void select_elements(${common.inputs()}, global VALUE* aggregates) {
     const long p = get_group_id(0);
     aggregates[p] = aggregate(${common.input_names()}, p * part, min(p * part + part, n));
 }
@@ -156,7 +156,7 @@ typedef ${word}${wide} WIDE;
     }
 </%def>
 
-kernel void select_elements(${common.inputs()} ${common.outputs(phase)}) {
+kernel ${one_lane} void select_elements(${common.inputs()} ${common.outputs(phase)}) {
 % if phase == "single":
     const int p = take_partition(state, parts);
 % else:

@@ -63,7 +63,7 @@ ${rounds(True, bins)}
 ${rounds(False, again)}
 % endif
 
-kernel void sort_buckets(global ELEMENT* restrict first, global ELEMENT* restrict second, global ELEMENT* restrict scratch,
+kernel ${one_lane} void sort_buckets(global ELEMENT* restrict first, global ELEMENT* restrict second, global ELEMENT* restrict scratch,
                          volatile global uint* state, global const TASK* tasks, const uint most_tasks,
                          global const uint* totals, const uint n,
                          ${f"global const {value}* restrict values, const ulong values_offset," if value else ""}
@@ -137,7 +137,7 @@ kernel void sort_buckets(global ELEMENT* restrict first, global ELEMENT* restric
 <% lists = "" if first else ", global const SEGMENT* segments, global const uint* chunk_segments" %>
 <% steps = f"const uint chunk_size{', const uint per_row' if first else ''}, volatile global uint* state{lists}" %>
 
-kernel void sort_range_${name}(${inputs}, ${steps}, global SPAN* restrict spans) {
+kernel ${one_lane} void sort_range_${name}(${inputs}, ${steps}, global SPAN* restrict spans) {
     ${chunk()}
     ${elements.range(capture(element, "e", "i"), many, "begin", "end")}
     spans[chunk] = span;
@@ -147,7 +147,7 @@ kernel void sort_range_${name}(${inputs}, ${steps}, global SPAN* restrict spans)
 % endif
 }
 
-kernel void sort_count_${name}(${inputs}, ${steps}, global const SPAN* restrict spans, global uint* restrict counts) {
+kernel ${one_lane} void sort_count_${name}(${inputs}, ${steps}, global const SPAN* restrict spans, global uint* restrict counts) {
     ${chunk()}
     ${digit()}
     counts += (ulong) chunk << ${bins};
@@ -173,7 +173,7 @@ kernel void sort_count_${name}(${inputs}, ${steps}, global const SPAN* restrict 
 
 /* In `counts`, the elements of a chunk in each bin become the first places of its elements in each bucket. `totals`
    are the elements of the segment in each bin. */
-kernel void sort_cut_${name}(const uint n, const uint chunk_size, const uint ${"per_row" if first else "unused"},
+kernel ${one_lane} void sort_cut_${name}(const uint n, const uint chunk_size, const uint ${"per_row" if first else "unused"},
                              volatile global uint* state,
                              global SEGMENT* segments, global uint* chunk_segments, global const SPAN* restrict spans,
                              global uint* restrict counts, global uint* restrict totals, global ushort* restrict table,
@@ -256,7 +256,7 @@ kernel void sort_cut_${name}(const uint n, const uint chunk_size, const uint ${"
     digits[segment] = digit;
 }
 
-kernel void sort_scatter_${name}(${inputs}, ${steps}, global const uint* restrict counts, global const ushort* restrict table,
+kernel ${one_lane} void sort_scatter_${name}(${inputs}, ${steps}, global const uint* restrict counts, global const ushort* restrict table,
                                  global const DIGIT* restrict digits, global ELEMENT* restrict to) {
     ${chunk()}
     const DIGIT digit = digits[segment];

@@ -8,7 +8,7 @@ ${declarations}
 ${elements.types()}
 ${lsd.cached()}
 
-kernel void sort_rows(${elements.sources()}, ${elements.results()}, const ulong rows, const ulong share,
+kernel ${one_lane} void sort_rows(${elements.sources()}, ${elements.results()}, const ulong rows, const ulong share,
                       global ELEMENT* restrict scratch) {
     global ELEMENT* a = scratch + get_global_id(0) * 2 * n;
     global ELEMENT* b = a + n;

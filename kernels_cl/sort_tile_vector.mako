@@ -42,7 +42,7 @@ static void merge_all(${block("from", "const ")}, ${block("to")}, int width, int
               0, min(2 * width, count - left));
 }
 
-kernel void sort_tile(global const ${key}* restrict source, const ulong source_offset, const long stride,
+kernel ${one_lane} void sort_tile(global const ${key}* restrict source, const ulong source_offset, const long stride,
                       const long row_stride, global ${key}* restrict target, const ulong n,
                       const ulong per_row
 % if carried:

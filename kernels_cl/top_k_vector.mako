@@ -64,7 +64,7 @@ static ${native} value_of(global const ${key}* x, global const RANK* ranks, glob
 }
 % endif
 
-kernel void top_k_candidates(global const ${key}* restrict x, const long x_at, const long row_step, const long n,
+kernel ${one_lane} void top_k_candidates(global const ${key}* restrict x, const long x_at, const long row_step, const long n,
                              const int parts, const int k, const int capacity, global RANK* restrict ranks,
                              global ${index}* restrict places, global RANK* restrict found_ranks,
                              const long found_ranks_at, global long* restrict found_places, const long found_places_at,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -371,3 +372,10 @@ def test_a_device_tells_its_last_launch(device: Device) -> None:
     told = fresh.last_launch
     assert told is not None and "fill of program.mako, (64,) work-items in groups of (8,)" in told
     assert "'add': 6" in told and fresh.driver_version in told and fresh.name in told
+
+
+@pytest.mark.host
+def test_kernels_of_the_vector_mapping_say_that_they_are_vectorized():
+    for path in template.folder().glob("*_vector.mako"):
+        for line in re.findall(r"^(?:__)?kernel .*", path.read_text(), re.MULTILINE):
+            assert "${one_lane}" in line, (path.name, line)
