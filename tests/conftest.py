@@ -45,7 +45,7 @@ def device() -> Iterator[object]:
 
     chosen = pydp.device()
     if chosen.profile.is_simulator:
-        _never_release()
+        _never_reuse_addresses()
     with pydp.using(chosen):
         yield chosen
 
@@ -53,11 +53,12 @@ def device() -> Iterator[object]:
 _TELL_ADDRESS = "kernel void tell_address(global ulong *out) { out[0] = (ulong) out; }"
 
 
-def _never_release() -> None:
-    """Keep every buffer and give each an address that was never used before.
+def _never_reuse_addresses() -> None:
+    """Give every buffer an address that was never used before.
 
-    Oclgrind reports memory as uninitialized, or not, by what stood at its address before. Kernels with constant arrays
-    also free addresses when they end; those are taken by buffers that nothing uses.
+    Oclgrind reports memory as uninitialized, or not, by what stood at its address before. Addresses that buffers, and
+    kernels with constant arrays, have freed are taken by buffers that nothing uses. These are small: the simulator
+    visits every byte of every buffer at the end of each kernel.
     """
     import pyopencl
 
@@ -88,7 +89,6 @@ def _never_release() -> None:
         def __init__(self, *arguments: object, **named: object) -> None:
             take_used_addresses(arguments[0] if arguments else named["context"])
             super().__init__(*arguments, **named)
-            kept.append(self)
 
     pyopencl.Buffer = Buffer
     scratch._MAX_IDLE_BYTES = 0
