@@ -343,7 +343,7 @@ def _number(name: str, value: Any, kind: Any, seen: np.dtype, double: bool) -> n
 def _by_value(value: np.generic) -> np.generic:
     seen = _seen(value.dtype)
     if seen.names is not None and value.dtype.names is None:
-        pair: np.void = np.array((value.real, value.imag), seen)[()]
+        pair: np.generic = np.array([(value.real, value.imag)], seen)[0]
         return pair
     return value.astype(seen) if seen != value.dtype else value
 
