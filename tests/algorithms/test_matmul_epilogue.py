@@ -17,7 +17,7 @@ PACKED |= {"tile_m": 24, "tile_n": 32, "tile_k": 32}
 STAGED = {"mapping": "simt", "method": "staged", "tile_m": 16, "tile_n": 8, "tile_k": 8, "rows": 2, "columns": 1}
 STAGED |= {"lanes_m": 8, "lanes_n": 8, "width": 1, "unroll": 1, "pad": 0, "parts": 1, "buffers": 1}
 DIRECT = {"mapping": "vector", "method": "direct", "rows": 2, "columns": 8, "width": 4, "unroll": 1}
-THIN = {"mapping": "vector", "method": "thin", "width": 4, "unroll": 1}
+THIN = {"mapping": "vector", "method": "thin", "rows": 2, "width": 4, "unroll": 1}
 SPECS = {"packed": PACKED, "direct": DIRECT, "staged": STAGED, "split-k": {**STAGED, "parts": 3}}
 M, N, K = 13, 19, 70
 
@@ -102,9 +102,9 @@ def test_thin_products_and_vectors(device: Any) -> None:
         a, b = _integers(shape_a), _integers(shape_b, "f4", 1)
         product = np.matmul(a, b)
         bias = _integers(product.shape[-1:], "f4", 2)
-        want, spec = np.maximum(product * 2 + bias, -50), {**THIN, "rows": 1 if min(a.ndim, b.ndim) == 1 else 2}
+        want = np.maximum(product * 2 + bias, -50)
         for right in (b, np.asfortranarray(b)):
-            _check(want, a, right, epilogue=(scaled, 2, bias), spec=spec)
+            _check(want, a, right, epilogue=(scaled, 2, bias), spec=THIN)
 
 
 @pytest.mark.parametrize("shape", [(3, 2, 1, N), (3, 1, M, N), (2, M, N), (2, 1, N), (N,)])
@@ -123,7 +123,7 @@ def test_four_batch_axes(device: Any) -> None:
     _check(want, a, b, epilogue=(scaled, np.float32(2), other), spec=STAGED)
 
 
-@pytest.mark.parametrize(("dtype", "how"), [("?", "staged"), ("i1", "packed"), ("u8", "staged"), ("f2", "packed")])
+@pytest.mark.parametrize(("dtype", "how"), [("?", "staged"), ("i1", "staged"), ("u8", "staged"), ("f2", "packed")])
 def test_dtypes(device: Any, dtype: str, how: str) -> None:
     """The function computes in the types of its arguments; the result keeps the product's dtype."""
     a, b = (np.abs(_integers(shape, "i4")).astype(dtype) for shape in ((M, K), (K, N)))
@@ -140,8 +140,6 @@ def test_operands_wider_than_the_result(device: Any) -> None:
             pydp.matmul(a, b, epilogue=(lambda v, w: v * w, thirds), device=device)
         pytest.skip("the device has no float64")
     _check((a @ b * thirds).astype("f4"), a, b, epilogue=(lambda v, w: v * w, thirds), spec=STAGED)
-    a, b = _factors("f8")
-    _check(a @ b * thirds, a, b, epilogue=(lambda v, w: v * w, thirds), spec=STAGED)
 
 
 @pytest.mark.parametrize("how", ["packed", "staged"])
@@ -165,8 +163,7 @@ def test_complex_numbers_are_pairs(device: Any, how: str) -> None:
 def test_expressions(device: Any) -> None:
     a, b = _factors()
     bias, flags = _integers((N,), "f4", 2), _integers((M, 1), "i4", 3) > 0
-    for spec in (PACKED, STAGED):
-        _check(np.maximum(a @ b + bias, 0), a, b, epilogue=("max(x + bias, 0)", {"bias": bias}), spec=spec)
+    _check(np.maximum(a @ b + bias, 0), a, b, epilogue=("max(x + bias, 0)", {"bias": bias}), spec=PACKED)
     _check(np.where(flags, a @ b, 2), a, b, epilogue=("on ? x : c", {"on": flags, "c": 2}), spec=STAGED)
     a, b = _factors("i4")
     half = ("x * s", {"s": np.float32(0.5)}) if not device.profile.fp64 else "x * 0.5"
@@ -210,6 +207,13 @@ def test_repeated_calls_see_new_values(device: Any) -> None:
         got = pydp.matmul(a, b, epilogue=(scaled, np.float32(2), bias), spec=STAGED)
         assert np.array_equal(np.asarray(got), np.maximum(product * 2 + np.asarray(bias), -50))
         bias[...] = bias + 1
+    total = pydp.field(product, device=device)
+    for _ in range(4):  # every call reads the result of the one before
+        pydp.matmul(a, b, out=total, epilogue=(scaled, 1, total), spec=STAGED)
+    want = product
+    for _ in range(4):
+        want = np.maximum(product + want, -50)
+    assert np.array_equal(np.asarray(total), want)
     plans = len(device.plans)
     shift = 1
 
