@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.evaluate.expression import (
+from pydp.algorithms.iteration_budget import call_budget
+from pydp.algorithms.operators.expression import (
     WIDTH,
     Expression,
     expression_of,
@@ -16,7 +17,6 @@ from pydp.algorithms.evaluate.expression import (
     names_in,
     number_argument,
 )
-from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.operators.tree import listed, quoted
 from pydp.dtypes import c_declarations, c_name, check_supported
 from pydp.errors import InvalidArgument

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pydp.algorithms.evaluate.expression import expression_of, is_number, kind_of, names_in, number_argument
 from pydp.algorithms.iteration_budget import call_budget
+from pydp.algorithms.operators.expression import expression_of, is_number, kind_of, names_in, number_argument
 from pydp.algorithms.operators.tree import listed, quoted, shown
 from pydp.dtypes import c_declarations, c_member, c_name, check_computed, check_parameter, check_supported, scalars
 from pydp.errors import InvalidArgument
