@@ -69,10 +69,10 @@ def matmul(
     alpha: Any = 1,
     beta: Any = 0,
     out: Any = None,
+    epilogue: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
-    epilogue: Any = None,
     spec: Any = None,
 ) -> Any:
     """Compute the matrix product ``alpha * (a @ b) + beta * out``, and a function of each of its elements.
