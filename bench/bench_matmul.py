@@ -18,6 +18,14 @@ SQUARES: list[Size] = [(size, size, size) for size in (512, 1024, 2048, 4096)]
 SKINNY: list[Size] = [(4096, 4096, 64), (64, 4096, 4096), (4096, 64, 4096), (1, 4096, 4096)]  # (m, n, k)
 SMALL: list[Size] = [(128, 128, 128), (256, 256, 256)]
 BATCHES: list[Size] = [(10_000, 16, 16, 16), (1_000, 64, 64, 64), (100, 256, 256, 256)]  # (batch, m, n, k)
+FUSED: list[Size] = [(512, 512, 512), (1024, 1024, 1024), (2048, 2048, 64)]  # (m, n, k) with a bias and an activation
+EPILOGUES = {
+    "relu": ("max(x + bias, 0)", lambda torch, y: torch.relu(y)),
+    "gelu": (
+        "(x + bias) * 0.5 * (1 + tanh(0.7978845608 * ((x + bias) + 0.044715 * (x + bias) * (x + bias) * (x + bias))))",
+        lambda torch, y: torch.nn.functional.gelu(y, approximate="tanh"),
+    ),
+}
 DIGITS = (797, 3000, 64)  # as in `pydp demo`: b is the transposed view of a contiguous array
 _TEXTBOOK_TILE = 16
 
@@ -28,10 +36,11 @@ def run(
     dtypes: Sequence[str] = ("float32", "float64"),
     quick: bool = False,
 ) -> list[Row]:
-    """One row per dtype and size, (m, n, k) or (batch, m, n, k); without sizes also complex64 and a transposed b.
+    """One row per dtype and size, (m, n, k) or (batch, m, n, k); without sizes also complex64, a transposed b and
+    products with a bias and an activation.
 
     Rates in GFLOP/s, ratios to NumPy, PyTorch, the same call on NumPy arrays, the textbook kernel, the
-    multiply-add peak and, for one row, the read limit.
+    multiply-add peak and, for one row, the read limit; for an epilogue, to the product followed by `evaluate`.
     """
     chosen = list(sizes) if sizes is not None else SQUARES[:2] if quick else SQUARES + SKINNY + SMALL + BATCHES
     rows = []
@@ -43,6 +52,8 @@ def run(
         if dtype == "float32" and sizes is None and not quick:
             rows += [_case(device, dtype, DIGITS, peak, turned=True)]
             rows += [_case(device, "complex64", (1024, 1024, 1024), peak)]
+    if sizes is None and "float32" in dtypes:
+        rows += [_epilogue(device, name, size) for name in EPILOGUES for size in FUSED[: 1 if quick else None]]
     return rows
 
 
@@ -83,6 +94,39 @@ def _case(device: Any, dtype: str, size: Size, peak: Any, turned: bool = False) 
         ratios["read limit"] = b.nbytes / seconds["pydp"] / 1e9 / read.limit
     case = f"{dtype} {'x'.join(map(str, size))}{' b transposed' if turned else ''}"
     return Row("matmul", case, device.name, seconds["pydp"], rate, "GFLOP/s", ratios)
+
+
+def _epilogue(device: Any, name: str, size: Size) -> Row:
+    """A product with a bias and an activation, beside the product alone and the product followed by an expression."""
+    text, torchs = EPILOGUES[name]
+    m, n, k = size
+    rng = np.random.default_rng(0)
+    a, b, bias = _random(rng, (m, k), "float32"), _random(rng, (k, n), "float32"), _random(rng, (n,), "float32")
+    left, right, row = (pydp.field(x, device=device) for x in (a, b, bias))
+    out = pydp.empty((m, n), "float32", device=device)
+
+    def after() -> None:
+        pydp.matmul(left, right, out=out)
+        pydp.evaluate(text, x=out, bias=row, out=out).event.wait()
+
+    after()
+    want = out.get()
+    calls: peers.Candidates = {
+        "pydp": lambda: pydp.matmul(left, right, out=out, epilogue=(text, {"bias": row})).event.wait(),
+        "then evaluate": after,
+        "matmul alone": lambda: pydp.matmul(left, right, out=out).event.wait(),
+    }
+    weights = np.ascontiguousarray(b.T)
+    calls |= peers.torch(
+        device, lambda torch, a, w, bias: torchs(torch, torch.nn.functional.linear(a, w, bias)), a, weights, bias
+    )
+    calls["pydp"]()
+    np.testing.assert_allclose(out.get(), want, rtol=1e-4, atol=1e-4)
+    seconds = alternating(calls, warm=2)
+    spent, work = seconds["pydp"], 2.0 * m * n * k
+    ratios = {peer: took / spent for peer, took in seconds.items() if peer != "pydp"}
+    case = f"float32 {'x'.join(map(str, size))} bias, {name}"
+    return Row("matmul", case, device.name, spent, work / spent / 1e9, "GFLOP/s", ratios)
 
 
 def _textbook(device: Any, dtype: str, a: Any, b: Any, m: int, n: int, k: int) -> Any:

@@ -10,9 +10,10 @@
 ##   part of k and batch.
 ## Parameters: types, work, tile_m, tile_n, tile_k, lanes_m, lanes_n, block (1, 2 or 4), pad (elements added to a
 ##   staged row against bank conflicts; a multiple of block), buffers (1 or 2), stretch (of k; divides tile_k),
-##   is_complex, fused, logical, scaled; lowerings, attribute, subgroups (see pydp/groups/barrier_plan.py).
+##   is_complex, fused, logical, scaled, epilogue (see matmul_epilogue.mako, or None); lowerings, attribute, subgroups (see pydp/groups/barrier_plan.py).
 ##   Strides are counted in elements; mode: 0 overwrite, 1 add, 2 beta C.
 <%namespace name="element" file="matmul_element.mako"/>\
+<%namespace name="epilogues" file="matmul_epilogue.mako"/>\
 <%namespace name="barriers" file="wg_barrier.mako"/>\
 <%namespace name="parity" file="wg_parity.mako"/>\
 <%
@@ -33,7 +34,9 @@
 % if subgroups:
 ${barriers.enable_subgroups()}
 % endif
+${epilogues.functions(epilogue)}\
 ${element.declare(types, work, 0, is_complex, fused, logical)}
+${epilogues.declare(epilogue, work)}\
 #define A_PITCH ${tile_m + pad}
 #define B_PITCH ${tile_n + pad}
 
@@ -79,7 +82,7 @@ void matmul_simt(
     const __global TYPE_b *restrict b, long b_offset, long b_row, long b_col, long b_inner, long b_outer,
     __global TYPE_c *restrict c, long c_offset, long c_row, long c_col, long c_inner, long c_outer, long c_part,
     long m, long n, long k, long batch_inner, long parts, long part_k, long blocks_m, long blocks_n, int steps,
-    WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im, int mode)
+    WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im, int mode${epilogues.kernel_parameters(epilogue)})
 {
 % for plane in planes:
   __local WORK local_a_${plane}[${buffers * tile_k} * A_PITCH] __attribute__((aligned(64)));
@@ -93,6 +96,7 @@ void matmul_simt(
   const __global TYPE_a *a0 = a + a_offset + inner * a_inner + outer * a_outer + i0 * a_row;
   const __global TYPE_b *b0 = b + b_offset + inner * b_inner + outer * b_outer + j0 * b_col;
   __global TYPE_c *c0 = c + c_offset + inner * c_inner + outer * c_outer + part * c_part + i0 * c_row + j0 * c_col;
+${epilogues.shift(epilogue, "i0", "j0")}\
   const long valid_a = m - i0, valid_b = n - j0, k1 = min(k, (part + 1) * part_k);
   const int a_along = a_col == 1, b_along = b_row == 1 && b_col != 1;
 % for r in range(rows):
@@ -156,6 +160,9 @@ ${stage("b", tile_n, loads_b, "B_PITCH")}\
         re += mode == 1 ? old_re : beta_re * old_re${" - beta_im * old_im" if is_complex else ""};
         im += mode == 1 ? old_im : beta_re * old_im + beta_im * old_re;
       }
+% if epilogue:
+      EPILOGUE(re, im, c0, at, i, j)
+% endif
       STORE_c(c0, at, re, im);
     }
   }

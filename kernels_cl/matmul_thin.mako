@@ -6,12 +6,16 @@
 ##   `together` columns at a time; then alpha, beta, store.
 ## Launch shape: (groups, 1, 1) x (1, 1, 1); work-group g computes blocks first + g, first + g + groups, ... up to end.
 ## Parameters: types, work, width, rows, span (maximum tile_n of sweep, a multiple of width), unroll, together,
-##   is_complex, fused, logical, scaled (alpha is not 1). Requires b_col == 1, or b_row == 1 and a_col == 1.
+##   is_complex, fused, logical, scaled (alpha is not 1), epilogue (see matmul_epilogue.mako, or None). Requires
+##   b_col == 1, or b_row == 1 and a_col == 1.
 <%namespace name="element" file="matmul_element.mako"/>\
+<%namespace name="epilogues" file="matmul_epilogue.mako"/>\
 <%
     planes = ["re", "im"] if is_complex else ["re"]
 %>\
+${epilogues.functions(epilogue)}\
 ${element.declare(types, work, width, is_complex, fused, logical)}
+${epilogues.declare(epilogue, work)}\
 <%def name="multiply(re, im, x_re, x_im, y_re, y_im)">\
 ${re} = MADD(${x_re}, ${y_re}, ${re});
 % if is_complex:
@@ -61,7 +65,7 @@ ${im} = MADD(${x_im}, ${y_re}, ${im});
       }
 </%def>
 static void finish(__global TYPE_c *restrict c, long at, WORK re, WORK im, int mode,
-                   WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im)
+                   WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im${epilogues.parameters(epilogue)})
 {
 % if scaled and is_complex:
   const WORK product = re * alpha_re - im * alpha_im;
@@ -75,12 +79,15 @@ static void finish(__global TYPE_c *restrict c, long at, WORK re, WORK im, int m
     re += mode == 1 ? old_re : beta_re * old_re${" - beta_im * old_im" if is_complex else ""};
     im += mode == 1 ? old_im : beta_re * old_im + beta_im * old_re;
   }
+% if epilogue:
+  EPILOGUE(re, im, c, at, 0, 0)
+% endif
   STORE_c(c, at, re, im);
 }
 
 static void sweep(const __global TYPE_a *restrict a, long a_row, long a_col, const __global TYPE_b *restrict b,
                   long b_row, __global TYPE_c *restrict c, long c_row, long c_col, long m, long depth, int wide,
-                  int mode, WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im)
+                  int mode, WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im${epilogues.parameters(epilogue)})
 {
 % for plane in planes:
   WORK ${plane}[${rows * span}];
@@ -101,13 +108,13 @@ ${sweep_step(1)}\
   for (int r = 0; r < ${rows} && r < m; r++)
     for (int j = 0; j < wide; j++)
       finish(c, r * c_row + j * c_col, re[r * ${span} + j], ${f"im[r * {span} + j]" if is_complex else "0"}, mode,
-             alpha_re, alpha_im, beta_re, beta_im);
+             alpha_re, alpha_im, beta_re, beta_im${epilogues.arguments(epilogue, "r", "j")});
 }
 
 <%def name="dots(name, count)">\
 static void ${name}(const __global TYPE_a *restrict a, long a_row, const __global TYPE_b *restrict b, long b_col,
                   __global TYPE_c *restrict c, long c_row, long c_col, long m, long depth,
-                  int mode, WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im)
+                  int mode, WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im${epilogues.parameters(epilogue)})
 {
 % for r in range(rows):
   VEC ${", ".join(f"{plane}_{r}_{v} = (VEC)(0)" for plane in planes for v in range(count))};
@@ -144,7 +151,7 @@ static void ${name}(const __global TYPE_a *restrict a, long a_row, const __globa
       const WORK y_re = LOAD_b(b + ${v} * b_col, i), y_im = IMAG_b(b + ${v} * b_col, i);
       ${multiply("re", "im", "x_re", "x_im", "y_re", "y_im")}
     }
-    finish(c, ${r} * c_row + ${v} * c_col, re, im, mode, alpha_re, alpha_im, beta_re, beta_im);
+    finish(c, ${r} * c_row + ${v} * c_col, re, im, mode, alpha_re, alpha_im, beta_re, beta_im${epilogues.arguments(epilogue, r, v)});
   }
 % endfor
 % endfor
@@ -158,7 +165,7 @@ void matmul_thin(
     const __global TYPE_b *restrict b, long b_offset, long b_row, long b_col, long b_inner, long b_outer,
     __global TYPE_c *restrict c, long c_offset, long c_row, long c_col, long c_inner, long c_outer, long c_part,
     long m, long n, long k, long batch_inner, long parts, long part_k, long blocks_n, long first, long end, int tile_n,
-    WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im, int mode)
+    WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im, int mode${epilogues.kernel_parameters(epilogue)})
 {
   const long groups = (long)get_num_groups(0);
   for (long block = first + (long)get_group_id(0); block < end; block += groups) {
@@ -170,16 +177,17 @@ void matmul_thin(
     const __global TYPE_a *a0 = a + a_offset + inner * a_inner + outer * a_outer + k0 * a_col;
     const __global TYPE_b *b0 = b + b_offset + inner * b_inner + outer * b_outer + k0 * b_row + j0 * b_col;
     __global TYPE_c *c0 = c + c_offset + inner * c_inner + outer * c_outer + part * c_part + j0 * c_col;
+${epilogues.corner(epilogue, "0", "j0")}\
     if (b_col == 1) {
-      sweep(a0, a_row, a_col, b0, b_row, c0, c_row, c_col, m, depth, wide, mode, alpha_re, alpha_im, beta_re, beta_im);
+      sweep(a0, a_row, a_col, b0, b_row, c0, c_row, c_col, m, depth, wide, mode, alpha_re, alpha_im, beta_re, beta_im${epilogues.arguments(epilogue, "0", "0", "corner_")});
     } else {
       int j = 0;
       for (; j + ${together} <= wide; j += ${together})
         dots_together(a0, a_row, b0 + j * b_col, b_col, c0 + j * c_col, c_row, c_col, m, depth, mode,
-                      alpha_re, alpha_im, beta_re, beta_im);
+                      alpha_re, alpha_im, beta_re, beta_im${epilogues.arguments(epilogue, "0", "j", "corner_")});
       for (; j < wide; j++)
         dots_one(a0, a_row, b0 + j * b_col, b_col, c0 + j * c_col, c_row, c_col, m, depth, mode,
-                 alpha_re, alpha_im, beta_re, beta_im);
+                 alpha_re, alpha_im, beta_re, beta_im${epilogues.arguments(epilogue, "0", "j", "corner_")});
     }
   }
 }

@@ -5,7 +5,8 @@
 ## Phases: none (parts of functions).   Launch shape: none; one work-item.
 ## Parameters: rows, count (vectors of a row), width; is_complex, scaled; types (see matmul_element.mako), work.
 ##   store needs `c`, c_row, c_col, mode, alpha_* and beta_* in scope. whole: a C expression that is true if all results
-##   are stored; else those from row `top` and column `left` up to `rows_end` and `columns_end` are.
+##   are stored; else those from row `top` and column `left` up to `rows_end` and `columns_end` are. epilogue: see
+##   matmul_epilogue.mako; with blocks_of_k, it is applied if `last` is not 0.
 <%def name="zero(rows, count, planes)">\
 % for r in range(rows):
   VEC ${", ".join(f"{plane}_{r}_{v} = (VEC)(0)" for plane in planes for v in range(count))};
@@ -21,7 +22,7 @@
 % endif
 % endfor
 </%def>
-<%def name="store(rows, count, width, is_complex, scaled, types, work, whole, top, left, rows_end, columns_end)">\
+<%def name="store(rows, count, width, is_complex, scaled, types, work, whole, top, left, rows_end, columns_end, epilogue=None, blocks_of_k=False)">\
 <%
     planes = ["re", "im"] if is_complex else ["re"]
     # Results of the same size as the working type are stored from registers. Others are converted in a short loop:
@@ -44,6 +45,46 @@
 % endfor
 % endfor
 % endif
+% if epilogue:
+  ${"if (last)" if blocks_of_k else ""}
+  {
+% for plane in planes:
+    WORK done_${plane}[${rows * count * width}];
+% for r in range(rows):
+% for v in range(count):
+    vstore${width}(${plane}_${r}_${v}, ${r * count + v}, done_${plane});
+% endfor
+% endfor
+% endfor
+    for (int r = ${top}; r < ${rows_end}; r++) {
+      int j = ${left};
+% if epilogue["vector"]:
+      if (c_col == 1)
+        for (; j + ${width} <= ${columns_end}; j += ${width}) {
+          const long at = r * c_row + j;
+          VEC re = vload${width}(0, done_re + r * ${count * width} + j);
+          if (mode != 0)
+            re += beta_re * VLOAD_c(c, at);
+          VEPILOGUE(re, c, at, r, j);
+          VSTORE_c(c, at, re, 0);
+        }
+% endif
+      for (; j < ${columns_end}; j++) {
+        const long at = r * c_row + j * c_col;
+        WORK re = done_re[r * ${count * width} + j], im = ${f"done_im[r * {count * width} + j]" if is_complex else "0"};
+        if (mode != 0) {
+          const WORK old_re = LOAD_c(c, at), old_im = IMAG_c(c, at);
+          re += ${"mode == 1 ? old_re : beta_re * old_re - beta_im * old_im" if is_complex else "beta_re * old_re"};
+          im += mode == 1 ? old_im : beta_re * old_im + beta_im * old_re;
+        }
+        EPILOGUE(re, im, c, at, r, j)
+        STORE_c(c, at, re, im);
+      }
+    }
+    return;
+  }
+% endif
+% if not epilogue or blocks_of_k:
 % if plain:
   if (${whole} && c_col == 1${" && mode < 2" if is_complex else ""}) {
     if (mode == 0) {
@@ -93,4 +134,5 @@
       STORE_c(c, at, re, im);
     }
   }
+% endif
 </%def>

@@ -7,9 +7,11 @@
 ## Launch shape: (groups, 1, 1) x (1, 1, 1); work-group g computes blocks first + g, first + g + groups, ... up to end.
 ##   Each work-group packs into its own `space` elements of scratch memory: work-groups never wait for each other.
 ## Parameters: types, work, width, rows, vectors (register tile = rows x vectors * width), is_complex, fused, logical,
-##   scaled, unroll, prefetch (of C; needs the built-in function). Strides are counted in elements. `mode` for the first
-##   block of k: 0 overwrite (C is not read), 1 add, 2 multiply by beta and add.
+##   scaled, unroll, prefetch (of C; needs the built-in function), epilogue (see matmul_epilogue.mako, or None),
+##   blocks_of_k (1: there may be several, and C holds the sums between them). Strides are counted in elements. `mode` for
+##   the first block of k: 0 overwrite (C is not read), 1 add, 2 multiply by beta and add.
 <%namespace name="element" file="matmul_element.mako"/>\
+<%namespace name="epilogues" file="matmul_epilogue.mako"/>\
 <%namespace name="pack" file="matmul_pack.mako"/>\
 <%namespace name="tile" file="matmul_tile.mako"/>\
 <%
@@ -17,7 +19,9 @@
     planes = ["re", "im"] if is_complex else ["re"]
     counts = sorted({count for count in (1, 2, 4, 8) if count < vectors} | {vectors})
 %>\
+${epilogues.functions(epilogue)}\
 ${element.declare(types, work, width, is_complex, fused, logical)}
+${epilogues.declare(epilogue, work)}\
 ${pack.declare(width, rows, columns, is_complex)}
 <%def name="step(count, at)">\
 % for plane in planes:
@@ -38,7 +42,7 @@ ${tile.multiply(r, count, is_complex)}\
 /* The register tile, ${rows} x ${count * width}: `depth` steps of k, then C. */
 static void tile_${count}(const __global WORK *restrict a, const __global WORK *restrict b, int depth,
                      __global TYPE_c *restrict c, long c_row, long c_col, int valid_rows, int valid_columns,
-                     int mode, WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im)
+                     int mode, WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im${", int last" if epilogue and blocks_of_k else ""}${epilogues.parameters(epilogue)})
 {
 ${tile.zero(rows, count, planes)}\
 % if is_complex:
@@ -69,7 +73,7 @@ ${step(count, 0)}\
 % endif
 ${tile.store(rows, count, width, is_complex, scaled, types, work,
              f"valid_rows == {rows} && valid_columns >= {count * width}", "0", "0", "valid_rows",
-             f"min(valid_columns, {count * width})")}\
+             f"min(valid_columns, {count * width})", epilogue, blocks_of_k)}\
 }
 % endfor
 
@@ -80,7 +84,7 @@ void matmul_vector(
     __global TYPE_c *restrict c, long c_offset, long c_row, long c_col, long c_inner, long c_outer, long c_part,
     __global WORK *restrict scratch, long space,
     long m, long n, long k, long batch_inner, long parts, long part_k, long blocks_m, long blocks_n, long first, long end,
-    int tile_m, int tile_n, int block_k, WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im, int mode)
+    int tile_m, int tile_n, int block_k, WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im, int mode${epilogues.kernel_parameters(epilogue)})
 {
   __global WORK *panel_a = scratch + (long)get_group_id(0) * space;
   __global WORK *panels_b = panel_a + (long)block_k * ${rows * len(planes)} + ${width};
@@ -93,6 +97,7 @@ void matmul_vector(
     const __global TYPE_a *a0 = a + a_offset + inner * a_inner + outer * a_outer + i0 * a_row;
     const __global TYPE_b *b0 = b + b_offset + inner * b_inner + outer * b_outer + j0 * b_col;
     __global TYPE_c *c0 = c + c_offset + inner * c_inner + outer * c_outer + part * c_part + i0 * c_row + j0 * c_col;
+${epilogues.corner(epilogue, "i0", "j0")}\
     const int high = (int)min((long)tile_m, m - i0), wide = (int)min((long)tile_n, n - j0);
     const long k0 = part * part_k, k1 = min(k, k0 + part_k);
     for (long kb = k0; kb < k1 || kb == k0; kb += block_k) {
@@ -108,7 +113,7 @@ void matmul_vector(
           const int left_rows = min(${rows}, high - i), left = min(${columns}, wide - j);
 % for count in counts:
           ${"else " if count > 1 else ""}${f"if (left <= {count * width})" if count < vectors else ""}
-            tile_${count}(panel_a, panel_b, depth, corner, c_row, c_col, left_rows, left, use, alpha_re, alpha_im, scale, beta_im);
+            tile_${count}(panel_a, panel_b, depth, corner, c_row, c_col, left_rows, left, use, alpha_re, alpha_im, scale, beta_im${", kb + block_k >= k1" if epilogue and blocks_of_k else ""}${epilogues.arguments(epilogue, "i", "j", "corner_")});
 % endfor
         }
       }

@@ -124,13 +124,14 @@ def explaining_pieces(
     explain: Callable[[Given], Explanation],
     *names: str,
     result: Callable[[Given], np.ndarray] | None = None,
-    first: Callable[..., Sequence[np.ndarray]] | None = None,
+    others: Callable[[Given], Sequence[np.ndarray]] | None = None,
+    first: Callable[[Given, int, np.ndarray], dict[str, Any]] | None = None,
 ) -> Callable[[Given], Explanation]:
     """`explain`, except that it describes the first piece if an array or the result exceeds the device's limit.
 
     names: the parameters for the arrays that are cut; None stands for no array. result: an array with the layout of the
-    result; without `first`, it is broadcast to the shape of the others. first(limit, *arrays, result): their first
-    pieces; the last one replaces a given `out`.
+    result; without `first`, it is broadcast to the shape of the others. others: further arrays that must fit.
+    first(given, limit, result): the arguments of the first piece that differ.
     """
 
     def describe(given: Given) -> Explanation:
@@ -138,14 +139,16 @@ def explaining_pieces(
         if not on_host(*arrays.values()):
             return explain(given)
         made = [] if result is None else [result(given)]
-        if not needed(given.where, *arrays.values(), result=max(map(memory_range, made), default=0)):
+        more = [] if others is None else others(given)
+        if not needed(given.where, *arrays.values(), *more, result=max(map(memory_range, made), default=0)):
             return explain(given)
         limit = buffer_limit(given.where)
-        parts = (first or _first_piece)(limit, *map(np.asarray, arrays.values()), *made)
-        found = dict(zip(arrays, parts, strict=False))
-        out = parts[-1] if first is not None and given.out is not None else None
-        text = explain(given.but(**found, **({"out": out} if hasattr(given, "out") else {})))
-        shapes = ", ".join(f"{name} of shape {part.shape}" for name, part in found.items())
+        if first is not None:
+            found = first(given, limit, *made)
+        else:
+            found = dict(zip(arrays, _first_piece(limit, *map(np.asarray, arrays.values()), *made), strict=False))
+        text = explain(given.but(**found))
+        shapes = ", ".join(f"{name} of shape {found[name].shape}" for name in arrays)
         text.choices.insert(0, f"buffers of the device have at most {limit} bytes: this describes a piece, {shapes}")
         return text
 

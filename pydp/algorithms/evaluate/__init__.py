@@ -7,8 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.evaluate.expression import WIDTH, Expression, expression_of, names_in
 from pydp.algorithms.iteration_budget import call_budget
+from pydp.algorithms.operators.expression import (
+    WIDTH,
+    Expression,
+    expression_of,
+    is_number,
+    kind_of,
+    names_in,
+    number_argument,
+)
 from pydp.algorithms.operators.tree import listed, quoted
 from pydp.dtypes import c_declarations, c_name, check_supported
 from pydp.errors import InvalidArgument
@@ -121,13 +129,13 @@ def _prepared(
         raise InvalidArgument(
             f"expression uses {listed(missing)}, which has no value; values of {listed(list(values))} are given"
         )
-    arrays = {name: normal_input(name, values[name]) for name in used if not _is_number(values[name])}
+    arrays = {name: normal_input(name, values[name]) for name in used if not is_number(values[name])}
     call = Call.begin(arrays, out=out, device=device, queue=queue, wait_for=wait_for)
     operands = {name: call.input(name) for name in arrays}
     for name, one in operands.items():
         if one.dtype.kind not in "biuf":
             raise InvalidArgument(f"{name} has dtype {one.dtype}; real numbers and bools are accepted")
-    kinds = tuple((name, operands[name].dtype if name in operands else _kind(values[name])) for name in used)
+    kinds = tuple((name, operands[name].dtype if name in operands else kind_of(values[name])) for name in used)
     double = bool(call.device.profile.fp64)
     found = expression_of(expression, kinds, double)
     for what, dtype in [
@@ -144,34 +152,13 @@ def _prepared(
         if name in operands:
             inputs.append(operands[name])
         else:
-            inputs.append(_number(values[name], kind, double))
+            inputs.append(number_argument(values[name], kind, double))
     try:
         shape = np.broadcast_shapes(*(one.shape for one in operands.values()))
     except ValueError:
         shapes = ", ".join(f"{name} {one.shape}" for name, one in operands.items())
         raise InvalidArgument(f"the shapes do not match: {shapes}; shapes that broadcast are accepted") from None
     return call, inputs, found, shape
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating))
-
-
-def _kind(value: Any) -> Any:
-    if isinstance(value, (np.generic, bool)):
-        return np.dtype(bool) if isinstance(value, bool) else value.dtype
-    return int if isinstance(value, int) else float
-
-
-def _number(value: Any, kind: Any, double: bool) -> Any:
-    """A number as an argument of the kernel."""
-    try:
-        if isinstance(kind, np.dtype):
-            made: Any = np.asarray(value, kind)[()]
-            return made
-        return np.int64(value) if kind is int else np.float64(value) if double else np.float32(value)
-    except OverflowError:
-        raise InvalidArgument(f"the number {value} is too large; integers of 64 bits are accepted") from None
 
 
 def _explain(given: Given) -> Explanation:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,7 @@ from pydp.tuning.choose import Choice, choose
 from pydp.tuning.reference import Expected, eps, host, wide
 
 if TYPE_CHECKING:
+    from pydp.algorithms.matmul.epilogue import Bound, Request
     from pydp.runtime.arrays.operand import Operand
     from pydp.runtime.drivers.devices import Device
 
@@ -46,7 +48,20 @@ __all__ = ["MatmulSpec", "matmul"]
 _SCRATCH_BYTES = 1 << 30  # largest scratch memory in bytes for float32 sums; above it, k is packed as one block
 
 
-@recorded
+def _content(value: Any) -> Any:
+    """The key of a Python function in recordings of calls."""
+    if not callable(value) or isinstance(value, type):
+        return None
+    from pydp.lang.execute.checked import is_checked
+    from pydp.lang.source.fingerprint import fingerprint
+    from pydp.lang.vector import VectorFunction
+
+    if is_checked() or not isinstance(value, (FunctionType, VectorFunction)):
+        return None
+    return ("vector function", fingerprint(value)), ()
+
+
+@recorded(content=_content)
 def matmul(
     a: Any,
     b: Any,
@@ -54,40 +69,75 @@ def matmul(
     alpha: Any = 1,
     beta: Any = 0,
     out: Any = None,
+    epilogue: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
     spec: Any = None,
 ) -> Any:
-    """Compute the matrix product ``alpha * (a @ b) + beta * out``.
+    """Compute the matrix product ``alpha * (a @ b) + beta * out``, and a function of each of its elements.
 
     a: (..., m, k) or (k,); b: (..., k, n) or (k,), NumPy arrays, Fields or pyopencl Arrays of any strides; leading
     axes broadcast. The result has the shape and dtype of NumPy's ``a @ b``: bool, integers (which wrap), float16
     (accumulated in float32), float32, float64, complex64, complex128; a and b may have different dtypes.
     alpha, beta: numbers that the result's dtype can hold. If beta is 0, `out` is not read. `out` may overlap a and b.
+    epilogue: a function that is applied to each element of ``alpha * (a @ b) + beta * out`` before it is stored, in the
+    same kernel (activations, biases, scales, residual connections). It is a Python function of one value (see
+    `pydp.vector`), or an expression in ``x`` in the grammar of :func:`pydp.evaluate`; or, with operands, a tuple
+    ``(function, operand, ...)`` or ``(expression, {name: operand})``. Operands are numbers and arrays of any strides
+    that broadcast against the result, also `out` itself. The function computes in the types of its arguments (Python
+    numbers take the result's dtype; float16 is float32 here), and its value is converted to the result's dtype, as by
+    astype. Complex numbers are records with the members `real` and `imag`; a function of a complex product returns a
+    number, or a pair of a real and an imaginary part.
     spec: a MatmulSpec, or a mapping of its fields.
 
-    Raises InvalidArgument for wrong shapes, dtypes, factors or a wrong `out`, UnsupportedOnDevice for float64 on a
-    device without it; nothing is written then.
+    Raises InvalidArgument for wrong shapes, dtypes, factors, a wrong `out` or `epilogue`, UnsupportedOnDevice for
+    float64 on a device without it; nothing is written then.
 
     >>> pydp.matmul(np.ones((2, 3), "f4"), np.ones((3, 4), "f4")).shape
     (2, 4)
+    >>> bias = np.array([-4, 1], "f4")
+    >>> pydp.matmul(np.ones((2, 3), "f4"), np.ones((3, 2), "f4"), epilogue=(lambda v, bias: max(v + bias, 0), bias))
+    array([[0., 4.],
+           [0., 4.]], dtype=float32)
 
     Sources: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008), for CPUs; the tiled
     matrix product with Ringseth's tile operator, for GPUs.
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
-    if needed(where, a, b, result=_result_bytes(a, b)):
-        return _in_pieces(a, b, alpha, beta, spec, where)
-    return _matmul(a, b, alpha, beta, spec, where)
+    given = _requested(epilogue)
+    if needed(where, a, b, *_host_operands(given, a, b), result=_result_bytes(a, b)):
+        return _in_pieces(a, b, alpha, beta, given, spec, where)
+    return _matmul(a, b, alpha, beta, given, spec, where)
 
 
-def _matmul(a: Any, b: Any, alpha: Any, beta: Any, spec: Any, where: dict[str, Any]) -> Any:
+def _matmul(a: Any, b: Any, alpha: Any, beta: Any, epilogue: Request | None, spec: Any, where: dict[str, Any]) -> Any:
     """Multiply arrays that fit the device."""
-    call = Call.begin({"a": a, "b": b}, **where)
-    plan, left, right, target = _prepare(call, alpha, beta, where["out"], spec)
-    plan.run(call, left, right, target)
+    call = _begin(a, b, epilogue, where)
+    plan, left, right, target, bound = _prepare(call, alpha, beta, where["out"], epilogue, spec)
+    plan.run(call, left, right, target, bound)
     return call.finish(target)
+
+
+def _requested(epilogue: Any) -> Request | None:
+    """The checked argument `epilogue`. The language of Python functions is imported only if there is one."""
+    if epilogue is None:
+        return None
+    from pydp.algorithms.matmul.epilogue import request
+
+    return request(epilogue)
+
+
+def _begin(a: Any, b: Any, epilogue: Request | None, where: dict[str, Any]) -> Call:
+    operands = {} if epilogue is None else epilogue.arrays
+    return Call.begin({"a": a, "b": b, **operands}, **where)
+
+
+def _host_operands(epilogue: Request | None, a: Any, b: Any) -> list[Any]:
+    """The operands of an epilogue that are NumPy arrays, if both factors are."""
+    if epilogue is None or not on_host(a, b):
+        return []
+    return [one for one in epilogue.arrays.values() if on_host(one)]
 
 
 def _result_bytes(a: Any, b: Any) -> int:
@@ -102,26 +152,46 @@ def _empty_result(given: Given) -> np.ndarray:
     return fresh(result_shape(given.a.shape, given.b.shape), result_dtype(given.a.dtype, given.b.dtype))
 
 
-def _in_pieces(a: np.ndarray, b: np.ndarray, alpha: Any, beta: Any, spec: Any, where: dict[str, Any]) -> np.ndarray:
+def _first_piece(given: Given, limit: int, result: np.ndarray) -> dict[str, Any]:
+    """The arguments of the first piece of a product of NumPy arrays."""
+    epilogue = _requested(given.epilogue)
+    operands = {} if epilogue is None else epilogue.spread(result.shape)
+    block = first_block(limit, np.asarray(given.a), np.asarray(given.b), result, list(operands.values()))
+    found: dict[str, Any] = {"a": block.a, "b": block.b, "epilogue": None}
+    if epilogue is not None and block.last:
+        found["epilogue"] = epilogue.of(dict(zip(operands, block.others, strict=True)))
+    return found if given.out is None else {**found, "out": block.c}
+
+
+def _in_pieces(
+    a: np.ndarray, b: np.ndarray, alpha: Any, beta: Any, epilogue: Request | None, spec: Any, where: dict[str, Any]
+) -> np.ndarray:
     """Multiply NumPy arrays that are larger, or have a larger product, than the device's largest buffer."""
     dtype, out = result_dtype(a.dtype, b.dtype), where["out"]
+    shape = result_shape(a.shape, b.shape)
     alpha, beta = factor(alpha, dtype, "alpha"), factor(beta, dtype, "beta")
     if beta != 0 and out is None:
         raise InvalidArgument(f"beta is {beta!r}, but out is not given; a nonzero beta needs out=")
-    target, result = target_of(out, result_shape(a.shape, b.shape), dtype, a, b)
+    operands = {} if epilogue is None else epilogue.spread(shape)
+    target, result = target_of(out, shape, dtype, a, b, *operands.values())
     where, a, b = after_events(where), np.asarray(a), np.asarray(b)
     if beta != 0 and not np.may_share_memory(target, result):
         target[...] = result
 
-    def run(left: np.ndarray, right: np.ndarray, place: np.ndarray, beta: Any) -> None:
-        _matmul(left, right, alpha, beta, spec, {**where, "out": place})
+    def run(
+        left: np.ndarray, right: np.ndarray, place: np.ndarray, beta: Any, others: Sequence[np.ndarray] | None
+    ) -> None:
+        last = None if epilogue is None or others is None else epilogue.of(dict(zip(operands, others, strict=True)))
+        _matmul(left, right, alpha, beta, last, spec, {**where, "out": place})
 
-    multiply_in_pieces(run, buffer_limit(where), beta, a, b, target)
+    multiply_in_pieces(run, buffer_limit(where), beta, a, b, target, list(operands.values()))
     return delivered(target, result)
 
 
-def _prepare(call: Call, alpha: Any, beta: Any, out: Any, spec: Any) -> tuple[Plan, Operand, Operand, Operand]:
-    """The plan of a call and its validated operands."""
+def _prepare(
+    call: Call, alpha: Any, beta: Any, out: Any, epilogue: Request | None, spec: Any
+) -> tuple[Plan, Operand, Operand, Operand, Bound | None]:
+    """The plan of a call, its validated operands, and its epilogue."""
     left, right = call.input("a"), call.input("b")
     dtype = result_dtype(left.dtype, right.dtype)
     shape = result_shape(left.shape, right.shape)
@@ -130,33 +200,38 @@ def _prepare(call: Call, alpha: Any, beta: Any, out: Any, spec: Any) -> tuple[Pl
     beta = 0 if plain else factor(beta, dtype, "beta")
     if beta != 0 and out is None:
         raise InvalidArgument(f"beta is {beta!r}, but out is not given; a nonzero beta needs out=")
-    target = call.output(shape, dtype, keep=not plain)
+    target = call.output(shape, dtype, keep=not plain or (epilogue is not None and out is not None))
+    bound = None if epilogue is None else epilogue.bind(call, dtype, target)
     via_scratch = out is not None and (call.overlaps(target, left) or call.overlaps(target, right))
-    return _plan(call.device, left, right, target, alpha, beta, spec, via_scratch), left, right, target
+    return _plan(call.device, left, right, target, alpha, beta, bound, spec, via_scratch), left, right, target, bound
 
 
 def _plan(
-    device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, via_scratch: bool
-) -> Plan:
+    device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, epilogue: Bound | None, spec: Any,
+    via_scratch: bool,
+) -> Plan:  # fmt: skip
     """The cached plan for these operands, made on first use; its checks are not repeated."""
     key = (
         "matmul", a.shape, a.strides, a.offset, a.dtype.char, b.shape, b.strides, b.offset, b.dtype.char,
         c.strides, c.offset,
         repr(alpha), repr(beta),  # repr distinguishes -0.0 from 0.0, and equal NaNs have equal keys
-        via_scratch, None if spec is None else repr(dict(spec) if isinstance(spec, Mapping) else spec),
+        via_scratch, None if epilogue is None else epilogue.key,
+        None if spec is None else repr(dict(spec) if isinstance(spec, Mapping) else spec),
     )  # fmt: skip
     found: Plan | None = device.plans.get(key)
     if found is None:
-        found = device.plans.make(key, _make_plan, device, a, b, c, alpha, beta, spec, via_scratch)
+        found = device.plans.make(key, _make_plan, device, a, b, c, alpha, beta, epilogue, spec, via_scratch)
     return found
 
 
 def _make_plan(
-    device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, spec: Any, via_scratch: bool
-) -> Plan:
+    device: Device, a: Operand, b: Operand, c: Operand, alpha: Any, beta: Any, epilogue: Bound | None, spec: Any,
+    via_scratch: bool,
+) -> Plan:  # fmt: skip
     how = arithmetic(c.dtype)
     check_supported(c.dtype, device, "the result of matmul", storage_only=c.dtype == np.float16)
-    one, why = _arranged(product(*((x.shape, x.strides, x.offset) for x in (a, b, c))))
+    others = () if epilogue is None else (layout for layout in epilogue.layouts if layout is not None)
+    one, why = _arranged(product(*((x.shape, x.strides, x.offset) for x in (a, b, c)), *others))
     choice = _choose(device, how, one, spec)
     gathered = None
     if choice.spec.method == "thin" and one.b.col != 1 and one.a.col != 1:
@@ -169,7 +244,7 @@ def _make_plan(
     elif via_scratch:
         why.append("out overlaps an input: the product is computed in scratch memory first")
     types = (b.dtype, a.dtype, c.dtype) if one.swapped else (a.dtype, b.dtype, c.dtype)
-    plan = Builder(device, how, choice.spec, types, alpha, beta).build(one, via_scratch)
+    plan = Builder(device, how, choice.spec, types, alpha, beta, epilogue).build(one, via_scratch)
     plan.gathered = gathered
     plan.choice, plan.product = choice, one
     plan.why = why + plan.why
@@ -208,8 +283,9 @@ def _gathered(one: Product) -> tuple[Product, tuple[Shape, Shape]]:
 
 def _explain(given: Given) -> Explanation:
     """Describe what ``matmul(a, b, ...)`` would run: its plan, without launching it."""
-    call = Call.begin({"a": given.a, "b": given.b}, **given.where)
-    plan, _, _, target = _prepare(call, given.alpha, given.beta, given.out, given.spec)
+    epilogue = _requested(given.epilogue)
+    call = _begin(given.a, given.b, epilogue, given.where)
+    plan, _, _, target, bound = _prepare(call, given.alpha, given.beta, given.out, epilogue, given.spec)
     one, chosen = plan.product, plan.choice
     facts: dict[str, object] = {
         "device": call.device.name,
@@ -220,6 +296,8 @@ def _explain(given: Given) -> Explanation:
         "parts of k": plan.parts,
         "scratch bytes": plan.space_bytes + plan.partial_bytes,
     }
+    if bound is not None:
+        facts["epilogue"] = bound.text
     for number, launch in enumerate(plan.launches[:8]):
         facts[f"launch {number}"] = f"{launch.kernel.name} {launch.global_size} in groups of {launch.local_size}"
     choices = [f"{chosen.source}: {chosen.reason}", _method_text(chosen.spec), *plan.why]
@@ -250,8 +328,8 @@ def _method_text(spec: MatmulSpec) -> str:
     }[spec.method]
 
 
-def _reference(a: Any, b: Any, *, alpha: Any = 1, beta: Any = 0) -> list[Expected] | None:
-    if alpha != 1 or beta != 0:
+def _reference(a: Any, b: Any, *, alpha: Any = 1, beta: Any = 0, epilogue: Any = None) -> list[Expected] | None:
+    if alpha != 1 or beta != 0 or epilogue is not None:
         return None
     a, b = host(a), host(b)
     dtype = np.result_type(a, b)
@@ -276,7 +354,14 @@ def _shapes(size: Shape) -> list[Shape] | None:
 register(
     Algorithm(
         matmul,
-        explaining_pieces(_explain, "a", "b", result=_empty_result, first=first_block),
+        explaining_pieces(
+            _explain,
+            "a",
+            "b",
+            result=_empty_result,
+            others=lambda given: _host_operands(_requested(given.epilogue), given.a, given.b),
+            first=_first_piece,
+        ),
         _reference,
         sizes=("256", "1024", "2048", "4096x64x4096", "64x4096x4096"),
         shapes=_shapes,

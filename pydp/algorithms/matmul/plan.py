@@ -14,6 +14,7 @@ from pydp.groups.barrier_plan import build_kernel
 from pydp.runtime.programs.program import kernel
 
 if TYPE_CHECKING:
+    from pydp.algorithms.matmul.epilogue import Bound
     from pydp.runtime.arrays.operand import Operand
     from pydp.runtime.call import Call
     from pydp.runtime.drivers.devices import Device
@@ -41,7 +42,8 @@ class Launch:
 class Plan:
     """A prepared call without its buffers.
 
-    `gathered`: shape and strides to copy the thin operand to contiguous memory with, or None.
+    `gathered`: shape and strides to copy the thin operand to contiguous memory with, or None. `epilogue`: the names of
+    its operands in the arguments of launches.
     """
 
     def __init__(self, how: Arithmetic, spec: MatmulSpec) -> None:
@@ -54,12 +56,15 @@ class Plan:
         self.parts = 1
         self.why: list[str] = []
         self.gathered: tuple[Any, Any] | None = None
+        self.epilogue: list[str] = []
         self.choice: Any = None
         self.product: Any = None
 
-    def run(self, call: Call, a: Operand, b: Operand, c: Operand) -> None:
+    def run(self, call: Call, a: Operand, b: Operand, c: Operand, epilogue: Bound | None = None) -> None:
         """Enqueue the launches on the call's queue."""
         buffers: dict[str, Any] = {"a": a.buffer, "b": b.buffer, "c": c.buffer}
+        if epilogue is not None and self.launches:
+            buffers |= dict(zip(self.epilogue, epilogue.arguments(call), strict=True))
         if self.gathered is not None:
             thin = b if self.swapped else a
             packed = call.contiguous(thin.view(*self.gathered)).buffer
@@ -81,9 +86,17 @@ class Builder:
     """Builds one plan. `types`: storage dtypes of A, B and C, in the product's order (after swapping)."""
 
     def __init__(
-        self, device: Device, how: Arithmetic, spec: MatmulSpec, types: tuple[Any, Any, Any], alpha: Any, beta: Any
+        self,
+        device: Device,
+        how: Arithmetic,
+        spec: MatmulSpec,
+        types: tuple[Any, Any, Any],
+        alpha: Any,
+        beta: Any,
+        epilogue: Bound | None = None,
     ) -> None:
         self.plan = Plan(how, spec)
+        self.epilogue = epilogue
         self.device, self.how, self.spec = device, how, spec
         self.types = types
         self.scaled = alpha != 1
@@ -99,6 +112,8 @@ class Builder:
         if not one.batches or not one.m or not one.n:
             return self.plan
         via_scratch |= parts > 1
+        if self.epilogue is not None:
+            via_scratch = self._with_epilogue(self.epilogue, part_k, via_scratch)
         steps = one.outer_steps()
         for step in steps:
             self._one(one.inner(), step, parts, part_k, via_scratch)
@@ -121,9 +136,31 @@ class Builder:
             part_k = up(part_k, spec.tile_k if spec.method == "staged" else 16)
         return max(1, -(-one.k // max(1, part_k))), max(1, part_k)
 
-    def _one(self, one: Product, step: tuple[int, int, int], parts: int, part_k: int, via_scratch: bool) -> None:
-        a, b, c = (replace(x, offset=x.offset + add) for x, add in zip((one.a, one.b, one.c), step, strict=True))
-        one = replace(one, a=a, b=b, c=c)
+    def _with_epilogue(self, epilogue: Bound, part_k: int, via_scratch: bool) -> bool:
+        """Whether the product with the epilogue is computed in scratch memory; notes where it is applied."""
+        title = epilogue.epilogue.title
+        if not via_scratch:
+            limited = self.device.profile.loop_limit is not None and epilogue.epilogue.lowered.iterations
+            several = self.spec.method == "packed" and part_k > self._tile_k(part_k, self.types[2])
+            if limited:
+                self.plan.why.append(
+                    f"the epilogue {title} has loops, and the driver limits the iterations of a work-item: the product "
+                    "is computed in scratch memory first"
+                )
+            if epilogue.reads_result and several:
+                self.plan.why.append(
+                    f"the epilogue {title} reads the old result, and there are several blocks of k: the product is "
+                    "computed in scratch memory first"
+                )
+            via_scratch = bool(limited) or (epilogue.reads_result and several)
+        place = "kernel that writes C from scratch memory" if via_scratch else "store of the product's kernel"
+        self.plan.why.append(f"the epilogue {title} is applied in the {place}, once for each result")
+        return via_scratch
+
+    def _one(self, one: Product, step: tuple[int, ...], parts: int, part_k: int, via_scratch: bool) -> None:
+        operands = (one.a, one.b, one.c, *one.others)
+        a, b, c, *others = (replace(x, offset=x.offset + add) for x, add in zip(operands, step, strict=True))
+        one = replace(one, a=a, b=b, c=c, others=tuple(others))
         if not via_scratch:
             self._multiply(one, "c", self.types[2], 0, parts, part_k, self.mode, self.beta)
             return
@@ -148,6 +185,22 @@ class Builder:
             "scaled": self.scaled,
         }
 
+    def _finish(self, one: Product, final: bool, width: int = 0) -> dict[str, Any] | None:
+        """The template's parameters of the epilogue. final: the kernel stores final results. width: of its vectors."""
+        if self.epilogue is None or not final:
+            return None
+        return self.epilogue.epilogue.params(self.epilogue.described(one.others), width)
+
+    def _finish_args(self, one: Product) -> list[Any]:
+        """The arguments of a kernel for the epilogue: arrays, then numbers."""
+        if self.epilogue is None:
+            return []
+        described = self.epilogue.described(one.others)
+        self.plan.epilogue = [operand["name"] for operand in described]
+        arrays = [operand["name"] for operand in described if operand["source"] == "array"]
+        found = [x for name, matrix in zip(arrays, one.others, strict=True) for x in self._strided(matrix, name)]
+        return found + [operand["name"] for operand in described if operand["source"] == "number"]
+
     def _strided(self, matrix: Matrix, name: str) -> list[Any]:
         outer, inner = (0, 0, *matrix.batch)[-2:]
         return [name, *(np.int64(x) for x in (matrix.offset, matrix.row, matrix.col, inner, outer))]
@@ -162,14 +215,15 @@ class Builder:
             np.int64(c_part),
         ]
         sizes = [np.int64(x) for x in (one.m, one.n, one.k, one.batch[-1] if one.batch else 1, parts, part_k)]
-        factors = [*self.alpha, *beta, np.int32(mode)]
+        final = target == "c"
+        last = [*self.alpha, *beta, np.int32(mode), *(self._finish_args(one) if final else ())]
         launch = {"packed": self._packed, "direct": self._direct, "thin": self._thin, "staged": self._staged}[
             self.spec.method
         ]
-        launch(one, operands, sizes, factors, c_type, parts, part_k)
+        launch(one, operands, sizes, last, c_type, parts, part_k, final)
 
     def _packed(
-        self, one: Product, operands: list, sizes: list, factors: list, c_type: Any, parts: int, part_k: int
+        self, one: Product, operands: list, sizes: list, last: list, c_type: Any, parts: int, part_k: int, final: bool
     ) -> None:
         spec, how, profile = self.spec, self.how, self.device.profile
         most_m, most_n = spec.tile_m, spec.tile_n
@@ -178,11 +232,9 @@ class Builder:
             self._cut((spec.tile_m, spec.tile_n), (most_m, most_n))
         tile_m = even(one.m, most_m, spec.rows)
         tile_n = even(one.n, most_n, spec.columns)
-        tile_k = even(part_k, spec.tile_k, 32)
-        if how.narrow and c_type.itemsize < 4 and part_k > tile_k:
-            wide = up(part_k, 32)  # one block of k: sums must not be rounded to the type of C in between
-            tile_n = even(one.n, max(spec.columns, most_n * tile_k // wide), spec.columns)
-            tile_k = wide
+        tile_k, usual = self._tile_k(part_k, c_type), even(part_k, spec.tile_k, 32)
+        if tile_k > usual:
+            tile_n = even(one.n, max(spec.columns, most_n * usual // tile_k), spec.columns)
         blocks_m, blocks_n = -(-one.m // tile_m), -(-one.n // tile_n)
         blocks = blocks_m * blocks_n * parts * one.batches
         space = up((spec.rows + tile_n) * tile_k * how.planes + 2 * spec.width, 64)
@@ -195,17 +247,25 @@ class Builder:
         params = {
             **self._params(c_type), "width": spec.width, "rows": spec.rows, "vectors": spec.columns // spec.width,
             "unroll": spec.unroll, "prefetch": profile.kind == "cpu" and profile.loop_limit is None,
+            "epilogue": self._finish(one, final, spec.width), "blocks_of_k": part_k > tile_k,
         }  # fmt: skip
         made = kernel(self.device, "matmul_vector.mako", "matmul_vector", params)
         for first in range(0, blocks, each):
             count = min(each, blocks - first)
             blocking = [np.int64(x) for x in (blocks_m, blocks_n, first, first + count)]
             tiles = [np.int32(x) for x in (tile_m, tile_n, tile_k)]
-            args = [*operands, "space", np.int64(space), *sizes, *blocking, *tiles, *factors]
+            args = [*operands, "space", np.int64(space), *sizes, *blocking, *tiles, *last]
             self.plan.launches.append(Launch(made, min(groups, count), 1, args))
 
+    def _tile_k(self, part_k: int, c_type: Any) -> int:
+        """The depth of the blocks of k of the method "packed"."""
+        usual = even(part_k, self.spec.tile_k, 32)
+        if self.how.narrow and c_type.itemsize < 4 and part_k > usual:
+            return up(part_k, 32)  # one block of k: sums must not be rounded to the type of C in between
+        return usual
+
     def _direct(
-        self, one: Product, operands: list, sizes: list, factors: list, c_type: Any, parts: int, part_k: int
+        self, one: Product, operands: list, sizes: list, last: list, c_type: Any, parts: int, part_k: int, final: bool
     ) -> None:
         spec, profile = self.spec, self.device.profile
         width = min(spec.width, 1 << one.n.bit_length() - 1)  # a tile is not larger than the product
@@ -224,12 +284,12 @@ class Builder:
         each = -(-blocks // min(blocks, most))
         params = {
             **self._params(c_type), "width": width, "rows": rows, "vectors": vectors, "unroll": spec.unroll,
-            "a_unit": one.a.col == 1,
+            "a_unit": one.a.col == 1, "epilogue": self._finish(one, final, width),
         }  # fmt: skip
         made = kernel(self.device, "matmul_direct.mako", "matmul_direct", params)
         blocking = [np.int64(x) for x in (blocks_m, blocks_n, 0, blocks, each)]
         tiles = [np.int32(x) for x in (tile_m, tile_n)]
-        self.plan.launches.append(Launch(made, -(-blocks // each), 1, [*operands, *sizes, *blocking, *tiles, *factors]))
+        self.plan.launches.append(Launch(made, -(-blocks // each), 1, [*operands, *sizes, *blocking, *tiles, *last]))
 
     def _cut(self, given: tuple[int, int], most: tuple[int, int]) -> None:
         """Note in `why` that the tiles are smaller than the specialization's."""
@@ -239,7 +299,7 @@ class Builder:
             self.plan.why.append(note)
 
     def _thin(
-        self, one: Product, operands: list, sizes: list, factors: list, c_type: Any, parts: int, part_k: int
+        self, one: Product, operands: list, sizes: list, last: list, c_type: Any, parts: int, part_k: int, final: bool
     ) -> None:
         spec, profile = self.spec, self.device.profile
         most = spec.tile_n if profile.loop_limit is None else min(spec.tile_n, _SPAN * spec.width)
@@ -249,21 +309,22 @@ class Builder:
         blocks = blocks_n * parts * one.batches
         params = {
             **self._params(c_type), "width": spec.width, "rows": spec.rows, "span": up(spec.columns, spec.width),
-            "unroll": spec.unroll, "together": spec.unroll,
+            "unroll": spec.unroll, "together": spec.unroll, "epilogue": self._finish(one, final),
         }  # fmt: skip
         made = kernel(self.device, "matmul_thin.mako", "matmul_thin", params)
         groups = blocks if profile.loop_limit is not None else min(blocks, 4 * _GROUPS_PER_UNIT * profile.compute_units)
         blocking = [np.int64(x) for x in (blocks_n, 0, blocks)]
-        self.plan.launches.append(Launch(made, groups, 1, [*operands, *sizes, *blocking, np.int32(tile_n), *factors]))
+        self.plan.launches.append(Launch(made, groups, 1, [*operands, *sizes, *blocking, np.int32(tile_n), *last]))
 
     def _staged(
-        self, one: Product, operands: list, sizes: list, factors: list, c_type: Any, parts: int, part_k: int
+        self, one: Product, operands: list, sizes: list, last: list, c_type: Any, parts: int, part_k: int, final: bool
     ) -> None:
         spec = self.spec
         params = {
             **self._params(c_type), "tile_m": spec.tile_m, "tile_n": spec.tile_n, "tile_k": spec.tile_k,
             "lanes_m": spec.lanes_m, "lanes_n": spec.lanes_n, "block": spec.width, "pad": spec.pad,
             "buffers": spec.buffers, "stretch": stretch(self.device.profile, self.how, spec),
+            "epilogue": self._finish(one, final),
         }  # fmt: skip
         group = spec.lanes_m * spec.lanes_n
         needs = {"reads_end": group, "stores_end": group}  # every lane reads elements staged by any lane
@@ -273,7 +334,7 @@ class Builder:
                      lanes=group, choice=spec.barriers, subgroup=spec.subgroup)  # fmt: skip
         blocks_m, blocks_n = -(-one.m // spec.tile_m), -(-one.n // spec.tile_n)
         steps = -(-min(one.k, part_k) // spec.tile_k)
-        args = [*operands, *sizes, np.int64(blocks_m), np.int64(blocks_n), np.int32(steps), *factors]
+        args = [*operands, *sizes, np.int64(blocks_m), np.int64(blocks_n), np.int32(steps), *last]
         groups = blocks_m * blocks_n * parts * one.batches
         self.plan.launches.append(Launch(made, groups, group, args))
 
@@ -282,12 +343,13 @@ class Builder:
         group = min(_COMBINE_GROUP, self.device.profile.max_group_size)
         params = {
             "types": types, "work": self.how.work, "is_complex": self.how.planes == 2,
-            "logical": self.how.dtype.kind == "b", "group": group,
+            "logical": self.how.dtype.kind == "b", "group": group, "epilogue": self._finish(one, True),
         }  # fmt: skip
         made = kernel(self.device, "matmul_combine.mako", "matmul_combine", params)
         inner = one.batch[-1] if one.batch else 1
         numbers = [np.int64(x) for x in (one.m, one.n, inner, parts, count)]
-        args = ["partial", np.int64(0), *self._strided(one.c, "c"), *numbers, *self.beta, np.int32(self.mode)]
+        last = [*self.beta, np.int32(self.mode), *self._finish_args(one)]
+        args = ["partial", np.int64(0), *self._strided(one.c, "c"), *numbers, *last]
         self.plan.launches.append(Launch(made, -(-count // group), group, args))
 
 

@@ -162,7 +162,8 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Product:
-    """C (m x n) = A (m x k) B (k x n) over batch axes. `swapped`: it is the transposed product."""
+    """C (m x n) = A (m x k) B (k x n) over batch axes. `swapped`: it is the transposed product. others: matrices of the
+    shape of C, the operands of an epilogue."""
 
     m: int
     n: int
@@ -172,6 +173,7 @@ class Product:
     b: Matrix
     c: Matrix
     swapped: bool = False
+    others: tuple[Matrix, ...] = ()
 
     @property
     def batches(self) -> int:
@@ -192,58 +194,65 @@ class Product:
             self.a.transposed(),
             self.c.transposed(),
             not self.swapped,
+            tuple(one.transposed() for one in self.others),
         )
 
     def inner(self) -> Product:
         """The product over the last two batch axes; `outer_steps` gives the others."""
         keep = self.batch[-2:]
         cut = len(self.batch) - len(keep)
-        a, b, c = (replace(x, batch=x.batch[cut:]) for x in (self.a, self.b, self.c))
-        return replace(self, batch=keep, a=a, b=b, c=c)
+        a, b, c, *others = (replace(x, batch=x.batch[cut:]) for x in (self.a, self.b, self.c, *self.others))
+        return replace(self, batch=keep, a=a, b=b, c=c, others=tuple(others))
 
-    def outer_steps(self) -> list[tuple[int, int, int]]:
-        """Increments of the three offsets for each index of the batch axes before the last two."""
+    def outer_steps(self) -> list[tuple[int, ...]]:
+        """Increments of the offsets of a, b, c and `others` for each index of the batch axes before the last two."""
         outer = self.batch[:-2]
         axes = range(len(outer))
 
         def step(operand: Any, index: tuple[int, ...]) -> int:
             return sum(index[axis] * operand.batch[axis] for axis in axes)
 
-        return [(step(self.a, at), step(self.b, at), step(self.c, at)) for at in np.ndindex(*outer)]
+        operands = (self.a, self.b, self.c, *self.others)
+        return [tuple(step(one, at) for one in operands) for at in np.ndindex(*outer)]
 
 
-def product(a: tuple[Shape, Shape, int], b: tuple[Shape, Shape, int], c: tuple[Shape, Shape, int]) -> Product:
-    """The normal form of operands given as (shape, strides, offset); c has the result's shape.
+_Layout = tuple[Shape, Shape, int]
+
+
+def product(a: _Layout, b: _Layout, c: _Layout, *others: _Layout) -> Product:
+    """The normal form of operands given as (shape, strides, offset); c and `others` have the result's shape.
 
     Batch axes of size 1 are dropped, and adjacent batch axes are merged where possible. A batch of matrices A with one
     common B becomes one taller A if the strides allow it.
     """
-    (shape_a, strides_a, offset_a), (shape_b, strides_b, offset_b), (shape_c, strides_c, offset_c) = a, b, c
+    (shape_a, strides_a, offset_a), (shape_b, strides_b, offset_b), (shape_c, _, _) = a, b, c
     vector_a, vector_b = len(shape_a) == 1, len(shape_b) == 1
     m, k = (1, shape_a[0]) if vector_a else shape_a[-2:]
     n = 1 if vector_b else shape_b[-1]
     row_a, col_a = (0, strides_a[0]) if vector_a else strides_a[-2:]
     row_b, col_b = (strides_b[0], 0) if vector_b else strides_b[-2:]
     rank = len(shape_c) - (not vector_a) - (not vector_b)
-    tail = list(strides_c[rank:])
-    row_c = 0 if vector_a else tail.pop(0)
-    col_c = 0 if vector_b else tail.pop(0)
     batch = shape_c[:rank]
     steps = [
         _batch_strides(shape_a[:-2], strides_a[:-2], batch),
         _batch_strides(shape_b[:-2], strides_b[:-2], batch),
-        strides_c[:rank],
+        *(strides[:rank] for _, strides, _ in (c, *others)),
     ]
     merged = merge_axes((size, tuple(step[axis] for step in steps)) for axis, size in enumerate(batch))
     batch = tuple(size for size, _ in merged)
-    steps = [tuple(step[array] for _, step in merged) for array in range(3)]
+    steps = [tuple(step[array] for _, step in merged) for array in range(len(steps))]
     # The stride of an axis of size 1 is arbitrary: use 1 if that makes rows contiguous, else 0.
     row_a, col_a = (row_a if m > 1 else 0), (col_a if k > 1 else 1)
     row_b, col_b = (row_b if k > 1 else 1), (col_b if n > 1 else 0)
-    row_c, col_c = (row_c if m > 1 else 0), (col_c if n > 1 else 1)
+
+    def like_c(layout: _Layout, batch: Shape) -> Matrix:
+        tail = list(layout[1][rank:])
+        row, col = (0 if vector_a else tail.pop(0)), (0 if vector_b else tail.pop(0))
+        return Matrix(layout[2], row if m > 1 else 0, col if n > 1 else 1, batch)
+
     made = Product(
         m, n, k, batch, Matrix(offset_a, row_a, col_a, steps[0]), Matrix(offset_b, row_b, col_b, steps[1]),
-        Matrix(offset_c, row_c, col_c, steps[2]),
+        like_c(c, steps[2]), others=tuple(map(like_c, others, steps[3:])),
     )  # fmt: skip
     return _taller(made)
 
@@ -258,10 +267,12 @@ def _taller(one: Product) -> Product:
     if not one.batch or one.b.batch[-1] != 0 or not one.m:
         return one
     size = one.batch[-1]
-    row_a, row_c = (one.a.batch[-1], one.c.batch[-1]) if one.m == 1 else (one.a.row, one.c.row)
-    if one.m > 1 and (one.a.batch[-1] != one.m * row_a or one.c.batch[-1] != one.m * row_c):
-        return one
-    a = Matrix(one.a.offset, row_a, one.a.col, one.a.batch[:-1])
-    c = Matrix(one.c.offset, row_c, one.c.col, one.c.batch[:-1])
+    stacked = []
+    for x in (one.a, one.c, *one.others):
+        row = x.batch[-1] if one.m == 1 else x.row
+        if x.batch[-1] != one.m * row:
+            return one
+        stacked.append(replace(x, row=row, batch=x.batch[:-1]))
+    a, c, *others = stacked
     b = replace(one.b, batch=one.b.batch[:-1])
-    return replace(one, m=one.m * size, batch=one.batch[:-1], a=a, b=b, c=c)
+    return replace(one, m=one.m * size, batch=one.batch[:-1], a=a, b=b, c=c, others=tuple(others))

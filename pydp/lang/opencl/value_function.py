@@ -18,7 +18,7 @@ from pydp.lang.opencl.lowered import dtypes_of
 from pydp.lang.opencl.statements import BodyC
 from pydp.runtime.programs import program
 
-_HELPER_CALL = re.compile(r"(?<![\w.])lane_(?=\w+\()")
+HELPER_CALL = re.compile(r"(?<![\w.])lane_(?=\w+\()")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def lower_value(function: ir.ValueFunction) -> ValueText:
     name = f"{identifier('f_', function.name if function.name.isidentifier() else 'lambda')}_{digest}"
     # Two functions in one kernel may need the same helper: each has its own copy with its own name.
     text = program.render("value_function.mako", {**params, "name": name})
-    text = _HELPER_CALL.sub(f"{name}_lane_", text)
+    text = HELPER_CALL.sub(f"{name}_lane_", text)
     used = tuple(sorted(set(dtypes_of(function)), key=str))
     looped = LoopBound(function).upper_bound(lambda leaf: None)
     return ValueText(

@@ -134,6 +134,14 @@ def _exact_float16_product() -> Call:
     return _exact(pydp.matmul, (a, b), (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
 
 
+def _product_with_bias() -> Call:
+    """Small integers: their sums are exact in any order."""
+    a, b = (np.random.default_rng(seed).integers(-9, 10, (97, 97)).astype(np.float32) for seed in (12, 13))
+    bias = np.arange(97, dtype=np.float32)
+    want = np.maximum(a @ b + bias, 0)
+    return _exact(pydp.matmul, (a, b), want, epilogue=("max(x + bias, 0)", {"bias": bias}))
+
+
 def _sort(function: Any, dtype: str, n: int, few: int = 0) -> Case:
     """few: the number of different values, so that equal ones show whether the order is stable."""
 
@@ -250,6 +258,7 @@ ALGORITHMS: dict[str, Case] = {
     "matmul float16": _typed("float16", _exact_float16_product),
     "matmul int32": _matmul("int32", (97, 101), (101, 103)),
     "matmul complex64": _matmul("complex64", (65, 66), (66, 67)),
+    "matmul float32 with an epilogue": _typed("float32", _product_with_bias),
     "histogram float32": _histogram,
     "bincount uint8": _bincount,
     "transpose float32": _transpose("float32", (301, 517), None),

@@ -75,7 +75,7 @@ WIDTH = 16
 @dataclass(frozen=True)
 class Expression:
     """A parsed expression. source: the C function ``evaluate`` of its names, in their order, with all that it needs.
-    vectors: the source of ``evaluate_vectors`` on float16, if all values are float32 and functions are called. checks:
+    vectors: the source of ``evaluate_vectors`` on vectors, if all values are float32 and functions are called. checks:
     integers that depend on given numbers, and the dtypes that must hold them."""
 
     dtype: np.dtype
@@ -106,12 +106,38 @@ def names_in(text: str, given: Collection[str] = ()) -> list[str]:
     return found
 
 
+def is_number(value: Any) -> bool:
+    """Whether a value is a number, which kernels take by value."""
+    return isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating))
+
+
+def kind_of(number: Any) -> Kind:
+    """The kind of a number."""
+    if isinstance(number, (np.generic, bool)):
+        return np.dtype(bool) if isinstance(number, bool) else number.dtype
+    return int if isinstance(number, int) else float
+
+
+def number_argument(value: Any, kind: Kind, double: bool) -> Any:
+    """A number as an argument of a kernel. double: the device has float64."""
+    try:
+        if isinstance(kind, np.dtype):
+            made: Any = np.asarray(value, kind)[()]
+            return made
+        return np.int64(value) if kind is int else np.float64(value) if double else np.float32(value)
+    except OverflowError:
+        raise InvalidArgument(f"the number {value} is too large; integers of 64 bits are accepted") from None
+
+
 @functools.lru_cache(maxsize=256)
-def expression_of(text: str, values: tuple[tuple[str, Kind], ...], double: bool) -> Expression:
-    """Parse an expression. values: the names and their kinds. double: the device has float64."""
+def expression_of(
+    text: str, values: tuple[tuple[str, Kind], ...], double: bool, result: np.dtype | None = None, width: int = 0
+) -> Expression:
+    """Parse an expression. values: the names and their kinds. double: the device has float64. result: the dtype that
+    the value is converted to; None: NumPy's. width: of the vectors; 0: WIDTH, if the expression calls functions."""
     parser = _Parser(text, dict(values), double)
     tree = parser.tree()
-    kind = parser.strong(parser.kind(tree))
+    kind = parser.strong(parser.kind(tree)) if result is None else result
     expressions = _Text()
     try:
         body = expressions.assignable(parser.to(tree, kind), kind)
@@ -119,8 +145,8 @@ def expression_of(text: str, values: tuple[tuple[str, Kind], ...], double: bool)
         raise grammar.refused(text, "expression", 1, error) from None
     parameters = ", ".join(f"const {parser.parameter(one)} {_c_name(n)}" for n, (_, one) in enumerate(values))
     vectors = ""
-    if kind == np.float32 and any(one.kind == "call" for one in parser.made):
-        vectors = _on_vectors(text, values, double, expressions.helpers)
+    if kind == np.float32 and (width or any(one.kind == "call" for one in parser.made)):
+        vectors = _on_vectors(text, values, double, expressions.helpers, width or WIDTH)
     needed = [np.dtype(one) for one, c_type in (("f2", "half"), ("f8", "double")) if c_type in expressions.scalars]
     source = c_declarations(needed)
     if expressions.helpers:
@@ -131,22 +157,24 @@ def expression_of(text: str, values: tuple[tuple[str, Kind], ...], double: bool)
     return Expression(kind, source, expressions.iterations, vectors, tuple(parser.checks))
 
 
-def _on_vectors(text: str, values: tuple[tuple[str, Kind], ...], double: bool, known: set[tuple[str, str]]) -> str:
-    """The function on vectors of 16 floats: compilers do not vectorize calls of functions such as sin themselves. Empty
-    if the expression has other types. known: helper functions that the source has anyway."""
+def _on_vectors(
+    text: str, values: tuple[tuple[str, Kind], ...], double: bool, known: set[tuple[str, str]], width: int
+) -> str:
+    """The function on vectors of `width` floats: compilers do not vectorize calls of functions such as sin themselves.
+    Empty if the expression has other types. known: helper functions that the source has anyway."""
     if any(isinstance(kind, np.dtype) and kind != np.float32 for _, kind in values):
         return ""
-    parser = _Parser(text, dict(values), double, WIDTH)
+    parser = _Parser(text, dict(values), double, width)
     expressions = _Text()
     try:
         tree = parser.tree()
-        if tree.type != Type("float", WIDTH):
+        if tree.type != Type("float", width):
             return ""
         body = expressions.whole(tree)
     except (InvalidArgument, Refused):
         return ""
     parameters = ", ".join(
-        f"const {parser.parameter(kind)}{WIDTH if isinstance(kind, np.dtype) else ''} {_c_name(n)}"
+        f"const {parser.parameter(kind)}{width if isinstance(kind, np.dtype) else ''} {_c_name(n)}"
         for n, (_, kind) in enumerate(values)
     )
     source = ""
@@ -154,7 +182,7 @@ def _on_vectors(text: str, values: tuple[tuple[str, Kind], ...], double: bool, k
         from pydp.lang.opencl.helpers import text as helpers_text
 
         source = helpers_text(expressions.helpers - known)
-    return source + f"static float{WIDTH} evaluate_vectors({parameters}) {{ return {body}; }}"
+    return source + f"static float{width} evaluate_vectors({parameters}) {{ return {body}; }}"
 
 
 def _c_name(n: int) -> str:
