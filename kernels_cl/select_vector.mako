@@ -109,7 +109,8 @@ static VALUE aggregate(${common.inputs()}, const long begin, const long end) {
 }
 % endif
 % if phase == "reduce":
-kernel void select_elements(${common.inputs()}, global VALUE* aggregates) {
+kernel void select_elements(${common.inputs()} ${common.sorted_source()}, global VALUE* aggregates) {
+    ${common.choose_source()}
     const long p = get_group_id(0);
     aggregates[p] = aggregate(${common.input_names()}, p * part, min(p * part + part, n));
 }
@@ -156,7 +157,8 @@ typedef ${word}${wide} WIDE;
     }
 </%def>
 
-kernel void select_elements(${common.inputs()} ${common.outputs(phase)}) {
+kernel void select_elements(${common.inputs()} ${common.sorted_source()} ${common.outputs(phase)}) {
+    ${common.choose_source()}
 % if phase == "single":
     const int p = take_partition(state, parts);
 % else:

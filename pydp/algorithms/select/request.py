@@ -35,13 +35,15 @@ class Request(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A selection that is ready to run. inputs: k, e and s of the plan. x: the elements in C order."""
+    """A selection that is ready to run. inputs: k, e and s of the plan. x: the elements in C order. kept: see
+    `SelectPlan.run`."""
 
     call: Call
     plan: SelectPlan
     inputs: tuple[Operand | None, Operand | None, Operand | None]
     x: Operand
     shape: tuple[int, ...]
+    kept: tuple[Operand, Operand] | None = None
 
 
 def launched(request: Request, where: dict[str, Any]) -> tuple[Any, ...]:
