@@ -9,7 +9,7 @@ import numpy as np
 from pydp.algorithms.arguments import by_key
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.algorithms.operators.conversion import conversion
-from pydp.algorithms.runs.equality import differ
+from pydp.algorithms.runs.equality import differ, differ_vector
 from pydp.algorithms.scan.arguments import value_dtype
 from pydp.algorithms.select.plan import COUNT, Condition, Job, SelectPlan, select_plan
 from pydp.algorithms.select.request import (
@@ -117,7 +117,7 @@ def _plan_of(
 ) -> SelectPlan:
     dtype, n, element, steps = arrays
     results, equal_nan, summand, count, kept = how
-    condition = Condition("x[i] != x[i - 1]", dtype, differ(dtype, equal_nan), heads=True)
+    condition = Condition("x[i] != x[i - 1]", dtype, differ(dtype, equal_nan), heads=True, vector=differ_vector(dtype, equal_nan))
     job = Job(
         condition,
         n,

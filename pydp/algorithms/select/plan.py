@@ -35,7 +35,8 @@ _STORE_BYTES = 64  # of a nontemporal store
 @dataclass(frozen=True)
 class Condition:
     """Which elements of an array are kept, as OpenCL C. text: the function ``keep(x)``, or with `heads` ``differ(a,
-    b)``, which compares an element with its predecessor. iterations: of its loops, None if they depend on values."""
+    b)``, which compares an element with its predecessor. iterations: of its loops, None if they depend on values.
+    vector: the expression of `differ` for vectors, or ""."""
 
     name: str
     dtype: np.dtype
@@ -43,6 +44,7 @@ class Condition:
     declarations: str = ""
     heads: bool = False
     iterations: int | None = 0
+    vector: str = ""
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,9 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         "wide": min(wide, 16),
         "nontemporal": spec.nontemporal,
         "word_bytes": job.word,
+        "differ_vector": condition.vector if job.steps[0] == 1 else "",
+        "key_bytes": condition.dtype.itemsize,
+        "key_mask": c_name(np.dtype(f"i{condition.dtype.itemsize}")) if condition.vector else "",
         "compress": job.element in (0, job.word) and (job.steps[1] == 1 or not job.element),
         "wide_words": profile.int64_atomics,
         "words": words_per_slot(profile, state.dtype.itemsize),

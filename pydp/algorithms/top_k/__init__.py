@@ -16,7 +16,7 @@ from pydp.algorithms.composed import placed, take_rows
 from pydp.algorithms.registry import Algorithm, Shape, register
 from pydp.algorithms.select import positions_of
 from pydp.algorithms.sort import argsort
-from pydp.algorithms.top_k.policy import FAMILY, TopKProblem, TopKSpec, capacity_of, parts_of
+from pydp.algorithms.top_k.policy import FAMILY, TopKProblem, TopKSpec, capacity_of, parts_of, sample_of
 from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, dtype_text
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, given
@@ -142,7 +142,7 @@ def _plan_of(device: Any, dtype: np.dtype, problem: TopKProblem, largest: bool, 
     params["declarations"] = c_declarations([dtype])
     made = kernel(device, "top_k_vector.mako", "top_k_candidates", params)
     parts = parts_of(choice.spec, problem, device.profile.compute_units)
-    return _Plan(made, choice, parts, capacity_of(choice.spec, problem.k), rank)
+    return _Plan(made, choice, parts, capacity_of(choice.spec, problem, parts), rank)
 
 
 @recorded
@@ -163,7 +163,7 @@ def _candidates(
     buffers = [call.scratch(items * plan.capacity * size) for size in (plan.rank.itemsize, 4 if n < 1 << 31 else 8)]
     call.launch(
         plan.kernel, (items,), (1,), source, np.int64(source.offset), np.int64(n), np.int64(n), np.int32(parts),
-        np.int32(k), np.int32(plan.capacity), *buffers, ranks, np.int64(ranks.offset), indexes,
+        np.int32(k), np.int32(plan.capacity), np.int32(sample_of(request.problem, parts)), *buffers, ranks, np.int64(ranks.offset), indexes,
         np.int64(indexes.offset), keys, np.int64(keys.offset),
     )  # fmt: skip
     return call.finish(ranks, indexes, keys)
