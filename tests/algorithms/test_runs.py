@@ -286,3 +286,5 @@ def test_explanations(device):
         pydp.explain(pydp.unique, x, return_inverse=True),
     ):
         assert found.sources and "partition(s)" in str(found)
+    told = str(pydp.explain(pydp.unique, x))
+    assert ("in order already" in told) == (device.profile.mapping == "vector" and device.profile.loop_limit is None)

@@ -147,7 +147,7 @@ def test_long_keys_with_equal_high_bits(radix: Any) -> None:
 
 
 def test_rows_in_order(radix: Any) -> None:
-    """Rows in ascending or descending order are copied: with equal keys, ends of chunks and blocks, and one exception."""
+    """Rows in order are copied: with equal keys, ends of chunks and blocks, and one exception."""
     for dtype in ("i4", "f4"):
         for n in (513, 1100, 5000):
             for high in (3, n // 40, 10 * n):

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import switch
+from pydp.algorithms.pieces import needed, on_host
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.runs.request import Heads, explained, launched, prepare
 from pydp.algorithms.select.policy import SelectSpec
 from pydp.algorithms.select.results import trimmed_alike
-from pydp.algorithms.pieces import needed, on_host
 from pydp.algorithms.sort import argsort, finds_sorted, sort, sort_unless_sorted, sort_with_order
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given
@@ -199,8 +199,12 @@ def _explain_unique(given: Given) -> Explanation:
     request = Heads(given.x, None, None, None, results, equal_nan, None, given.spec)
     found = explained("unique", request, given.where)
     found.choices.insert(0, "the elements are sorted first, see the explanation of sort")
+    if not (given.return_index or given.return_inverse) and finds_sorted(
+        given.x, device=given.device, queue=given.queue
+    ):
+        found.choices.insert(1, "if they are in order already, the selection reads them instead of a sorted copy")
     if given.return_index or given.return_inverse:
-        found.choices.insert(1, "argsort sorts their indexes, too; other passes select the first ones and the inverse")
+        found.choices.insert(1, "the same sort moves their indexes; other passes select the first ones and the inverse")
     return found
 
 

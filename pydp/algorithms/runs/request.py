@@ -117,7 +117,9 @@ def _plan_of(
 ) -> SelectPlan:
     dtype, n, element, steps = arrays
     results, equal_nan, summand, count, kept = how
-    condition = Condition("x[i] != x[i - 1]", dtype, differ(dtype, equal_nan), heads=True, vector=differ_vector(dtype, equal_nan))
+    condition = Condition(
+        "x[i] != x[i - 1]", dtype, differ(dtype, equal_nan), heads=True, vector=differ_vector(dtype, equal_nan)
+    )
     job = Job(
         condition,
         n,

@@ -55,7 +55,7 @@ class Job:
     a stored element, 0 if none is stored. shape: of the array whose indexes are stored; () for none. lengths: the
     lengths of runs are stored. rest: the other elements are stored after the kept ones. ranks: the number of the run of
     each element is stored, at the index that s has for the element. summand, sums: dtype of the
-    values and operator of reduce_by_key. count: dtype of the caller's count. kept: the elements may be those of a second
+    values and operator of reduce_by_key. count: dtype of the caller's count. kept: the elements may be those of another
     array, if `sort_unless_sorted` has left its result alone.
     """
 

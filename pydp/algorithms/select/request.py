@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pydp.algorithms.arguments import by_key
-from pydp.algorithms.operators.predicate import Predicate, nonzero, predicate_of
+from pydp.algorithms.operators.predicate import Predicate, either, nonzero, predicate_of
 from pydp.algorithms.reduce.passes import collapse
 from pydp.algorithms.select.plan import COUNT, Condition, Job, SelectPlan, select_plan
 from pydp.dtypes import check_kept_whole, check_supported
@@ -32,6 +32,7 @@ class Request(NamedTuple):
     predicate: Any
     count: Any
     spec: Any
+    second: Any = None
 
 
 class Prepared(NamedTuple):
@@ -109,7 +110,15 @@ def condition_of(request: Request, x: Operand, mask: Operand | None) -> Predicat
     """The predicate on the elements of the array that decides."""
     if mask is not None:
         return nonzero(mask.dtype)
-    return nonzero(x.dtype) if request.which in INDEXES else predicate_of(request.predicate, x.dtype)
+    if request.which in INDEXES:
+        return nonzero(x.dtype)
+    first = predicate_of(request.predicate, x.dtype)
+    if request.second is None:
+        return first
+    second = predicate_of(request.second, x.dtype)
+    if isinstance(request.predicate, str) and isinstance(request.second, str):  # their helper functions may be the same
+        return predicate_of(f"({request.predicate}) || ({request.second})", x.dtype)
+    return either(first, second)
 
 
 def check_choice(request: Request) -> None:
@@ -122,6 +131,10 @@ def check_choice(request: Request) -> None:
         )
     if request.predicate is not None and request.mask is not None:
         raise InvalidArgument(f"{request.which} is given both a predicate and mask; one of them is accepted")
+    if request.second is not None and request.mask is not None:
+        raise InvalidArgument(
+            f"{request.which} is given both mask and second; second needs a predicate instead of a mask"
+        )
 
 
 def check_count(count: Any) -> None:

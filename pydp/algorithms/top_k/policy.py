@@ -61,7 +61,7 @@ def sample_of(problem: TopKProblem, parts: int) -> int:
 
 
 def capacity_of(spec: TopKSpec, problem: TopKProblem, parts: int) -> int:
-    """Elements of the buffer of a part: the sample, then up to k kept ones and those that replace them, a block, and one
+    """Elements of the buffer of a part: the sample; then up to k kept ones, those that replace them, a block, and one
     that is written but not counted."""
     return -(-max(2 * problem.k + 2 * spec.block + 1, sample_of(problem, parts)) // 16) * 16
 
