@@ -11,7 +11,9 @@
 ## array whose indexes these are; 1: flat), rest (the other elements follow the kept ones), ranks (the number of heads
 ## before the end of each element's run is stored at the index that s has for the element), sums, summand (C type of the
 ## values s), sum (C type of the sums), convert (of a value x), combine_sums (text of the operator of sums), pads (bytes of
-## padding in the state), count_type ("" or the C type of the caller's count).
+## padding in the state), kept (None, or the index in `counters` of a number that is not 0 if the sort that should have
+## written k has left it alone, because `unsorted` is sorted; see sort_radix_rounds), count_type ("" or the C type of the
+## caller's count).
 <%def name="prelude()">
 #pragma OPENCL FP_CONTRACT OFF
 ${declarations}
@@ -58,7 +60,7 @@ static VALUE state_of(const long count, const SUM sum) {
 </%def>
 ##
 <%def name="array(letter, kind, unit)">
-global const ${kind}* ${letter}, const long ${letter}_offset${"" if unit else f", const long {letter}_step"}
+global const ${kind}* ${letter}, ${"const " if kept is None else ""}long ${letter}_offset${"" if unit else f", const long {letter}_step"}
 </%def>
 ## The input arguments of the kernel and its functions, and their names in calls.
 <%def name="inputs()">
@@ -81,6 +83,24 @@ ${names("k", k_unit)}
 , ${names("s", s_unit)}
 % endif
 , n, part
+</%def>
+## The arguments of the kernel for a source that was sorted already, and the statements that take it.
+<%def name="sorted_source()">
+% if kept is not None:
+, global const SOURCE* unsorted, const long unsorted_offset, global const uint* counters
+% endif
+</%def>
+<%def name="choose_source()">
+% if kept is not None:
+    if (counters[${kept}]) {
+        k = unsorted;
+        k_offset = unsorted_offset;
+%   if elements:
+        e = (global const WORD_OF_ELEMENT*) unsorted;
+        e_offset = unsorted_offset;
+%   endif
+    }
+% endif
 </%def>
 ## The results of the kernel that stores.
 <%def name="outputs(phase)">

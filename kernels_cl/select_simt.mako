@@ -59,8 +59,10 @@ static int recompute(${common.inputs()}, const int p, VALUE* result) {
 % endif
 
 kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void select_elements(
-    ${common.inputs()} ${", global VALUE* aggregates" if phase == "reduce" else capture(common.outputs, phase)}
+    ${common.inputs()} ${common.sorted_source()}
+    ${", global VALUE* aggregates" if phase == "reduce" else capture(common.outputs, phase)}
 ) {
+    ${common.choose_source()}
     local uchar flags[${tile}];
     local VALUE lane_value[${lanes + lanes // columns}];
     local VALUE row_value[${lanes // columns}];

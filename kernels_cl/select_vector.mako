@@ -2,17 +2,21 @@
 ## A work-item evaluates the condition of a block of elements (a loop that compilers vectorize), then copies the elements
 ## to private memory without a branch: each is stored after the kept ones, where the next one overwrites a dropped one.
 ## It publishes the number of kept elements, looks up the number before its partition, and stores whole vectors.
-## Blocks without a kept element are skipped.
+## Blocks without a kept element are skipped. Heads of runs are found, copied and summed by 16 elements at once, without
+## blocks, where the processor can compress vectors.
 ## Launch: one work-group of one work-item per partition of `part` <= most elements.
 ## Parameters: see select_common and wg_lookback; phase ("single": one pass; "reduce", "seeded": first and last pass of
 ## reduce-then-scan; "alone": one partition), most (elements of a partition), block, wide (words of a vector of a
 ## nontemporal store; 0: plain stores), compress (vectors can be compressed if the processor can), word_bytes, sum_bytes, mask (C type of
-## the masks of sums), identity, combine_sums_vector, convert_vector (of sums).
+## the masks of sums), identity, combine_sums_vector, convert_vector (of sums),
+## differ_vector (expression of the condition for vectors a and b of keys, or ""), key_bytes, key_mask (C type of the masks
+## of keys).
 <%namespace name="common" file="select_common.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
 <%
     recomputed = f"recompute({capture(common.input_names)}, back, &found)"
     digits = "0123456789abcdef"
+    by_vectors = compress and differ_vector and (not sums or sum_bytes in (4, 8))
     narrow = min([word_bytes] * elements + [sum_bytes] * sums + [8])  # of the vectors that are compressed
 %>
 ${common.prelude()}
@@ -27,6 +31,44 @@ ${common.prelude()}
 #define COMPRESS_ulong(v, mask) as_ulong8(__builtin_ia32_compressdi512_mask(as_long8(v), (long8) (0), mask))
 #define COMPRESS_ushort(v, mask) as_ushort16(__builtin_ia32_compresshi256_mask(as_short16(v), (short16) (0), mask))
 #define COMPRESS_uchar(v, mask) as_uchar16(__builtin_ia32_compressqi128_mask(as_char16(v), (char16) (0), mask))
+#endif
+% endif
+% if by_vectors:
+#if defined(COMPRESS) && defined(__AVX512DQ__)
+#define BY_VECTORS
+typedef ${key_mask}16 KEY_MASKS;
+
+/* Which of 16 elements are heads. They have a predecessor. */
+static ushort heads_of(global const SOURCE* keys) {
+    const ${source}16 a = vload16(0, keys - 1), b = vload16(0, keys);
+    const KEY_MASKS differ = ${differ_vector};
+    return ${mask_bits(key_bytes, "differ")};
+}
+% if sums:
+typedef ${sum}16 SUMS;
+typedef ${mask}16 MASKS;
+${combine_sums_vector}
+static MASKS masks_of(const ushort bits) {
+% if sum_bytes == 4:
+    return __builtin_ia32_cvtmask2d512(bits);
+% else:
+    return (MASKS) (__builtin_ia32_cvtmask2q512((uchar) bits), __builtin_ia32_cvtmask2q512((uchar) (bits >> 8)));
+% endif
+}
+
+/* The sums of 16 values from each head on; `open` is the sum of the run before. `blocked`: no head and no first value
+   may be between a value and the one that is added to it. */
+static SUMS sum_sixteen(SUMS v, const ushort heads, const SUM open) {
+    ushort blocked = heads | 1;
+% for shift in (1, 2, 4, 8):
+    v = select(combine_sums_vector(v.s${"0" * shift + digits[: 16 - shift]}, v), v, masks_of(blocked));
+% if shift < 8:
+    blocked |= blocked << ${shift};
+% endif
+% endfor
+    return select(combine_sums_vector((SUMS) (open), v), v, masks_of(heads | -heads));
+}
+% endif
 #endif
 % endif
 
@@ -52,9 +94,15 @@ static int mark(${common.inputs()}, const long first, const int count, uchar* fl
 }
 
 % if sums:
+% if by_vectors:
+#ifndef BY_VECTORS
+% endif
 typedef ${sum}16 SUMS;
 typedef ${mask}16 MASKS;
 ${combine_sums_vector}
+% if by_vectors:
+#endif
+% endif
 /* Scans the values of elements first .. first + length - 1 from each head on; `open` is the sum of the run before.
    Returns the sum of the last run. scanned[i + 1] becomes the sum up to element i. */
 static SUM sum_block(${common.inputs()}, const long first, const int length, const uchar* flags, SUM open, SUM* scanned) {
@@ -93,6 +141,12 @@ static VALUE aggregate(${common.inputs()}, const long begin, const long end) {
 % elif sums:
     SUM scanned[BLOCK + 1], open = ${identity};
 % endif
+% if by_vectors:
+#ifdef BY_VECTORS
+    const int size = (int) (end - begin);
+    ${walk(False)}
+#else
+% endif
     for (long first = begin; first < end; first += BLOCK) {
         const int length = (int) min((long) BLOCK, end - first);
         const int kept = mark(${common.input_names()}, first, length, flags);
@@ -105,11 +159,15 @@ static VALUE aggregate(${common.inputs()}, const long begin, const long end) {
         open = sum_block(${common.input_names()}, first, length, flags, open, scanned);
 % endif
     }
+% if by_vectors:
+#endif
+% endif
     return ${{"count": "count", "lengths": "(VALUE) (count, last)", "sums": "state_of(count, open)"}[kind]};
 }
 % endif
 % if phase == "reduce":
-kernel ${one_lane} void select_elements(${common.inputs()}, global VALUE* aggregates) {
+kernel ${one_lane} void select_elements(${common.inputs()} ${common.sorted_source()}, global VALUE* aggregates) {
+    ${common.choose_source()}
     const long p = get_group_id(0);
     aggregates[p] = aggregate(${common.input_names()}, p * part, min(p * part + part, n));
 }
@@ -156,7 +214,8 @@ typedef ${word}${wide} WIDE;
     }
 </%def>
 
-kernel ${one_lane} void select_elements(${common.inputs()} ${common.outputs(phase)}) {
+kernel ${one_lane} void select_elements(${common.inputs()} ${common.sorted_source()} ${common.outputs(phase)}) {
+    ${common.choose_source()}
 % if phase == "single":
     const int p = take_partition(state, parts);
 % else:
@@ -179,6 +238,11 @@ kernel ${one_lane} void select_elements(${common.inputs()} ${common.outputs(phas
     SUM scanned[BLOCK + 1], ended[${most + 16}], open = ${identity}; /* ended: the sums of the runs before the heads */
 % endif
     int count = 0;
+% if by_vectors:
+#ifdef BY_VECTORS
+    ${walk(True)}
+#else
+% endif
     for (int first = 0; first < size; first += BLOCK) {
         int length = size - first, some;
         if (length >= BLOCK) {
@@ -199,6 +263,9 @@ kernel ${one_lane} void select_elements(${common.inputs()} ${common.outputs(phas
             }
         }
     }
+% if by_vectors:
+#endif
+% endif
 % if phase == "alone":
     const long before = 0;
 % else:
@@ -278,6 +345,72 @@ kernel ${one_lane} void select_elements(${common.inputs()} ${common.outputs(phas
     }
 }
 % endif
+## The bits of 16 masks of `size` bytes.
+<%def name="mask_bits(size, name)">\
+% if size == 8:
+(ushort) (__builtin_ia32_cvtq2mask512(${name}.lo) | __builtin_ia32_cvtq2mask512(${name}.hi) << 8)\
+% else:
+(ushort) __builtin_ia32_cvt${{1: "b2mask128", 2: "w2mask256", 4: "d2mask512"}[size]}(${name})\
+% endif
+</%def>
+##
+## Statements: counts the heads of elements begin .. begin + size - 1 and sums the values; `stores`: also copies them to
+## private memory. The first elements of all have no 16 predecessors.
+<%def name="walk(stores)">
+    int first = 0;
+    const int lead = begin == 0 ? min(size, 16) : 0;
+    for (; first < lead; ++first) { ${one_head(stores)} }
+    for (; first + 16 <= size; first += 16) {
+        const ushort mask = heads_of(k + K_AT(begin + first));
+% if sums:
+        const SUMS v = ${convert_vector.replace("$X", "vload16(0, s + S_AT(begin + first))").replace("$N", "16")};
+        const SUMS sums = sum_sixteen(v, mask, open);
+% endif
+% if stores:
+% if elements:
+        global const WORD_OF_ELEMENT* from = e + E_AT(begin + first);
+        ${compressed("kept + count", "mask")}
+% endif
+% if indexes or kind == "lengths":
+        vstore16(COMPRESS_int(first + (int16) (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), mask), 0, places + count);
+% endif
+% if sums:
+        SUMS before = sums.s${"0" + digits[:15]};
+        before.s0 = open;
+        ${compressed_sums("before.lo", "before.hi", "before")}
+% endif
+% elif kind == "lengths":
+        last = mask ? begin + first + 31 - (int) clz((uint) mask) : last;
+% endif
+% if sums:
+        open = sums.sf;
+% endif
+        count += popcount((uint) mask);
+    }
+    for (; first < size; ++first) { ${one_head(stores)} }
+</%def>
+<%def name="one_head(stores)">
+        const long at = begin + first;
+        const int head = KEEP(at);
+% if stores:
+% if elements:
+        kept[count] = e[E_AT(at)];
+% endif
+% if indexes or kind == "lengths":
+        places[count] = first;
+% endif
+% if sums:
+        ended[count] = open;
+% endif
+% elif kind == "lengths":
+        last = head ? at : last;
+% endif
+        count += head;
+% if sums:
+        const SUM v = converted(s[S_AT(at)]);
+        open = head ? v : combine_sums(open, v);
+% endif
+</%def>
 ##
 ## Copies element i of the block: to position `to` of the kept elements, and to position `aside` of the others.
 <%def name="one_element(to, aside, i)">
@@ -324,7 +457,7 @@ kernel ${one_lane} void select_elements(${common.inputs()} ${common.outputs(phas
         vstore16(COMPRESS_int(first + i + (int16) (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), mask), 0, places + count);
 %   endif
 %   if sums:
-        ${compressed_sums()}
+        ${compressed_sums("vload8(0, scanned + i)", "vload8(1, scanned + i)", "vload16(0, scanned + i)")}
 %   endif
         count += some_of_them;
     }
@@ -345,14 +478,14 @@ kernel ${one_lane} void select_elements(${common.inputs()} ${common.outputs(phas
 #endif
 % endif
 </%def>
-<%def name="compressed_sums()">
+<%def name="compressed_sums(low, high, all)">
 <% kind_of = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}[sum_bytes] %>
 % if sum_bytes == 8:
-        vstore8(as_${sum}8(COMPRESS_ulong(as_ulong8(vload8(0, scanned + i)), (uchar) mask)), 0, ended + count);
-        vstore8(as_${sum}8(COMPRESS_ulong(as_ulong8(vload8(1, scanned + i)), (uchar) (mask >> 8))), 0,
+        vstore8(as_${sum}8(COMPRESS_ulong(as_ulong8(${low}), (uchar) mask)), 0, ended + count);
+        vstore8(as_${sum}8(COMPRESS_ulong(as_ulong8(${high}), (uchar) (mask >> 8))), 0,
                 ended + count + popcount((uint) mask & 255));
 % else:
-        vstore16(as_${sum}16(COMPRESS_${kind_of}(as_${kind_of}16(vload16(0, scanned + i)), mask)), 0, ended + count);
+        vstore16(as_${sum}16(COMPRESS_${kind_of}(as_${kind_of}16(${all}), mask)), 0, ended + count);
 % endif
 </%def>
 <%def name="compressed(to, mask)">

@@ -75,27 +75,37 @@ static ${rank} ${rank_of}(const ${word} word) {
 ## The first digit of ranks: a SPAN has the smallest and the largest rank of some elements, and a DIGIT maps the ranks
 ## of a span to numbers, whose bits from `shift` up are a bin. 64-bit floats near zero have ranks far apart; the gap
 ## between the largest negative number and the smallest other one is therefore left out.
-## Defines SPAN, DIGIT, span_of_none, joined, digit_of (a span and the bits of a bin), bin_of, first_rank (of a bin),
+## A span also says whether the elements are in order: ASCENDING or DESCENDING.
+## Defines ORDERED, SPAN, DIGIT, span_of_none, joined, digit_of (a span and the bits of a bin), bin_of, first_rank (of a bin),
 ## last_rank (of the bins before one).
+<%def name="joined_orders()">
+/* The orders of the elements of a followed by those of b. */
+static uint joined_orders(const SPAN a, const SPAN b) {
+    return a.orders & b.orders & ~((a.high > b.low ? ASCENDING : 0) | (a.low < b.high ? DESCENDING : 0));
+}
+</%def>
 <%def name="digits()">
 <%
     rank_bits = 64 if key_bits == 64 else 32
     gaps = kind == "f" and key_bits == 64
 %>
+enum { ASCENDING = 1, DESCENDING = 2, ORDERED = ASCENDING | DESCENDING };
 % if gaps:
 #define ZERO rank_of(encoded(0))
 /* below: the largest rank below that of zero, or 0; above: the smallest other one, or the largest number. */
-typedef struct { RANK low, high, below, above; } SPAN;
+typedef struct { RANK low, high, below, above; uint orders; } SPAN;
 /* from: what to subtract from ranks below that of zero, and from others. split: the first number above the gap. */
 typedef struct { RANK from[2], split, most; uint shift, still; } DIGIT;
-
+${joined_orders()}
 static SPAN span_of_none(void) {
-    const SPAN none = {~(RANK) 0, 0, 0, ~(RANK) 0};
+    const SPAN none = {~(RANK) 0, 0, 0, ~(RANK) 0, 0};
     return none;
 }
 
 static SPAN joined(const SPAN a, const SPAN b) {
-    const SPAN both = {min(a.low, b.low), max(a.high, b.high), max(a.below, b.below), min(a.above, b.above)};
+    const SPAN both = {
+        min(a.low, b.low), max(a.high, b.high), max(a.below, b.below), min(a.above, b.above), joined_orders(a, b)
+    };
     return both;
 }
 
@@ -108,18 +118,18 @@ static RANK rank_of_number(const DIGIT digit, const RANK number) {
     return number + digit.from[number >= digit.split];
 }
 % else:
-typedef struct { RANK low, high; } SPAN;
+typedef struct { RANK low, high; uint orders; } SPAN;
 typedef struct { RANK low, most; uint shift, still; } DIGIT;
-#define number_of(digit, rank) ((rank) - (digit).low)
+${joined_orders()}#define number_of(digit, rank) ((rank) - (digit).low)
 #define rank_of_number(digit, number) ((number) + (digit).low)
 
 static SPAN span_of_none(void) {
-    const SPAN none = {~(RANK) 0, 0};
+    const SPAN none = {~(RANK) 0, 0, 0};
     return none;
 }
 
 static SPAN joined(const SPAN a, const SPAN b) {
-    const SPAN both = {min(a.low, b.low), max(a.high, b.high)};
+    const SPAN both = {min(a.low, b.low), max(a.high, b.high), joined_orders(a, b)};
     return both;
 }
 % endif
@@ -155,8 +165,9 @@ static RANK last_rank(const DIGIT digit, const uint bin) {
 </%def>
 ##
 ## Statements: sets `span` to the span of elements begin .. end - 1, which `element` sets `e` to. many: 16 adjacent
-## encoded keys from `i` on as a vector of ranks' type, or None.
-<%def name="range(element, many, begin, end)">
+## encoded keys from `i` on as a vector of ranks' type, or None. orders: the orders to look for (a C expression), in
+## adjacent keys; "" for none.
+<%def name="range(element, many, begin, end, orders='')">
 <%
     whole = "ulong" if key_bits == 64 else "uint"
     parts = {"low": ("min", "ranks"), "high": ("max", "ranks")}
@@ -169,6 +180,26 @@ static RANK last_rank(const DIGIT digit, const uint bin) {
 %   for part in parts:
     ${whole}16 ${part} = span.${part};
 %   endfor
+%   if orders:
+    /* Each key is compared with the next one, until a block is in no order: of random keys, that is the first one. */
+    span.orders = ${orders};
+    while (span.orders & ORDERED && i + 257 <= ${end}) {
+        ${"long" if key_bits == 64 else "int"}16 falls = 0, rises = 0;
+        for (const uint stop = i + 256; i < stop; i += 16) {
+            const ${whole}16 ranks = ranks_of(${many}), later = ranks_of(${many.replace("+ i)", "+ i + 1)")});
+            falls |= later < ranks;
+            rises |= later > ranks;
+%     for part, (better, ranks) in parts.items():
+            ${part} = ${better}(${part}, ${ranks});
+%     endfor
+        }
+        span.orders &= ~((any(falls) ? ASCENDING : 0) | (any(rises) ? DESCENDING : 0));
+    }
+    for (uint j = i; span.orders & ORDERED && j + 1 < ${end}; ++j) {
+        const RANK rank = rank_of(encoded(keys[j])), later = rank_of(encoded(keys[j + 1]));
+        span.orders &= ~((later < rank ? ASCENDING : 0) | (later > rank ? DESCENDING : 0));
+    }
+%   endif
     for (; i + 16 <= ${end}; i += 16) {
         const ${whole}16 ranks = ranks_of(${many});
 %   for part, (better, ranks) in parts.items():

@@ -8,6 +8,8 @@
 ##  3. sort_cut: joins adjacent bins to buckets of at most `most` elements, and computes where each chunk puts its part
 ##     of a bucket.
 ##  4. sort_scatter: moves the elements to their buckets, stably, through a buffer of one cache line for each bucket.
+## Rows that are in order already are not counted and scattered: sort_buckets copies them (reverses them, if they are in
+## descending order), or leaves the results alone if the caller prefers the sorted source (KEEP).
 ## Last, sort_buckets: work-items take buckets by a ticket (the largest first), sort them in the cache and write the
 ## results. A bucket of equal keys is copied; if only integers are sorted and a bin has one key, it is not even
 ## scattered but filled in.
@@ -32,12 +34,15 @@ ${lsd.cached()}
 #define BUCKETS ${buckets}
 
 /* Counters of a call. */
-enum { TASKS, LARGE, SEGMENTS, CHUNKS, TICKET };
+enum { TASKS, LARGE, SEGMENTS, CHUNKS, TICKET, KEPT };
 typedef struct { uint begin, count, first, chunks; } SEGMENT;
 /* Elements begin .. begin + count of the buffer `place` (or results to fill in, FILL), the lowest `bits` bits of whose
-   ranks minus base differ. FILL: `bits` adjacent bins from number `bin` of the totals. */
+   ranks minus base differ. FILL: `bits` adjacent bins from number `bin` of the totals. COPY, REVERSE: the results come
+   from the source. */
 typedef struct { ulong base, bin; uint begin, count, bits, place; } TASK;
-enum { FILL = 2 };
+enum { FILL = 2, COPY, REVERSE };
+enum { KEEP = ORDERED + 1 }; /* beside the orders that a call looks for */
+#define RANK_AT(i) rank_of(encoded(keys[i]))
 typedef union { ELEMENT e[PER]; ulong8 whole; } LINE;
 
 static void store_line(global ELEMENT* to, const LINE* line) {
@@ -65,9 +70,7 @@ ${rounds(False, again)}
 
 kernel ${one_lane} void sort_buckets(global ELEMENT* restrict first, global ELEMENT* restrict second, global ELEMENT* restrict scratch,
                          volatile global uint* state, global const TASK* tasks, const uint most_tasks,
-                         global const uint* totals, const uint n,
-                         ${f"global const {value}* restrict values, const ulong values_offset," if value else ""}
-                         ${elements.results()}) {
+                         global const uint* totals, ${elements.sources()}, ${elements.results()}) {
     const uint large = state[LARGE], all = large + state[TASKS];
     scratch += get_global_id(0) * ${limit};
     for (;;) {
@@ -86,6 +89,32 @@ kernel ${one_lane} void sort_buckets(global ELEMENT* restrict first, global ELEM
             continue;
         }
 % endif
+        if (task.place >= COPY) {
+            const uint row = task.begin / n, begin = task.begin - row * n;
+            global const ${key}* keys = x + (long) x_offset + (long) row * row_stride;
+            if (task.place == COPY) {
+                for (uint i = 0; i < task.count; ++i) {
+                    ${elements.load("e", "begin + i")}
+                    ${elements.store("e", "task.begin + i")}
+                }
+                continue;
+            }
+            /* The runs of equal ranks that start among these elements, from the last one on; each keeps its order. */
+            uint end = n - begin, start = end - task.count;
+            while (start < end && start > 0 && RANK_AT(start) == RANK_AT(start - 1)) ++start;
+            while (start < end && end < n && RANK_AT(end) == RANK_AT(end - 1)) ++end;
+            while (start < end) {
+                uint head = end - 1;
+                while (head > start && RANK_AT(head) == RANK_AT(head - 1)) --head;
+                const ulong to = (ulong) row * n + n - end;
+                for (uint i = head; i < end; ++i) {
+                    ${elements.load("e", "i")}
+                    ${elements.store("e", "to + i - head")}
+                }
+                end = head;
+            }
+            continue;
+        }
         global ELEMENT* a = (task.place ? second : first) + task.begin;
         global ELEMENT* b = t < large ? (task.place ? first : second) + task.begin : scratch;
         const int moved = sort_cached(a, b, task.count, (RANK) task.base, task.bits, 8192, 2);
@@ -130,26 +159,29 @@ kernel ${one_lane} void sort_buckets(global ELEMENT* restrict first, global ELEM
 % endif
 </%def>
 <%def name="digit()">
-    SPAN span = span_of_none();
-    for (uint c = first_chunk; c < first_chunk + chunks; ++c) span = joined(span, spans[c]);
+    SPAN span = spans[first_chunk];
+    for (uint c = first_chunk + 1; c < first_chunk + chunks; ++c) span = joined(span, spans[c]);
     DIGIT digit = digit_of(span, ${bins});
 </%def>
 <% lists = "" if first else ", global const SEGMENT* segments, global const uint* chunk_segments" %>
 <% steps = f"const uint chunk_size{', const uint per_row' if first else ''}, volatile global uint* state{lists}" %>
 
-kernel ${one_lane} void sort_range_${name}(${inputs}, ${steps}, global SPAN* restrict spans) {
+kernel ${one_lane} void sort_range_${name}(${inputs}, ${steps}, global SPAN* restrict spans${", const uint orders" if first else ""}) {
     ${chunk()}
-    ${elements.range(capture(element, "e", "i"), many, "begin", "end")}
+    ${elements.range(capture(element, "e", "i"), many, "begin", "end", "orders" if first else "")}
     spans[chunk] = span;
 % if first:
     if (chunk == 0)
-        for (int i = TASKS; i <= TICKET; ++i) state[i] = 0;
+        for (int i = TASKS; i <= KEPT; ++i) state[i] = 0;
 % endif
 }
 
 kernel ${one_lane} void sort_count_${name}(${inputs}, ${steps}, global const SPAN* restrict spans, global uint* restrict counts) {
     ${chunk()}
     ${digit()}
+% if first:
+    if (span.orders & ORDERED) return;
+% endif
     counts += (ulong) chunk << ${bins};
     for (uint bin = 0; bin < ${1 << bins}; ++bin) counts[bin] = 0;
     uint i = begin;
@@ -188,6 +220,19 @@ kernel ${one_lane} void sort_cut_${name}(const uint n, const uint chunk_size, co
     const uint first_chunk = s.first, chunks = s.chunks, begin = s.begin, count = s.count;
 % endif
     ${digit()}
+% if first:
+    if (span.orders & ORDERED) {
+        const int ascending = span.orders & ASCENDING, kept = ascending && span.orders & KEEP;
+        for (uint part = 0; part < count && !kept; part += target) {
+            const TASK task = {0, 0, begin + part, min(target, count - part), 0, ascending ? COPY : REVERSE};
+            add_task(state, tasks, most_tasks, task);
+        }
+        state[KEPT] = (uint) kept;
+        digit.still = 1;
+        digits[segment] = digit;
+        return;
+    }
+% endif
     const ulong at = (ulong) segment << ${bins};
     counts += (ulong) first_chunk << ${bins};
     totals += totals_from + at;

@@ -4,6 +4,8 @@
 ## It reads its part in blocks of `block` elements and looks at single elements only if a rank in the block is larger
 ## than the threshold; these go to the buffer. When the buffer is full, it drops all but the k best: the new threshold is
 ## found bit by bit, by counting ranks. Of equal ranks it keeps the first, so a later element must have a larger rank.
+## The first threshold comes from a sample of the whole part: with the first elements only, every element of a part in
+## ascending order would be larger than the threshold.
 ## Launch: one work-item for each part, `parts` for each row, in work-groups of 1. Parts have at least k elements.
 ## Parameters: declarations, key (unsigned C type of the key's size), kind, key_bits, descending, rank_window (see
 ## sort_radix_elements), index (C type of the indexes in the buffer), block (a multiple of 16), native (C type of the
@@ -17,8 +19,8 @@ typedef ${"ulong" if key_bits == 64 else "uint"}16 RANK16;
 ${elements.order("encoded", "rank_of", key, "RANK", "RANK")}
 ${elements.order("encoded_many", "ranks_of", f"{key}16", "RANK16", "RANK16", f"convert_{'ulong' if key_bits == 64 else 'uint'}16")}
 
-/* Keeps the k best of `count` elements, in order; returns the rank of the worst of them. */
-static RANK keep_best(global RANK* restrict ranks, global ${index}* restrict places, const int count, const int k) {
+/* The rank of the k-th best of `count` elements. */
+static RANK kth_best(global const RANK* ranks, const int count, const int k) {
     RANK threshold = 0;
     for (int bit = ${rank_bits - 1}; bit >= 0; --bit) {
         const RANK higher = threshold | (RANK) 1 << bit;
@@ -26,6 +28,12 @@ static RANK keep_best(global RANK* restrict ranks, global ${index}* restrict pla
         for (int i = 0; i < count; ++i) found += ranks[i] >= higher;
         if (found >= k) threshold = higher;
     }
+    return threshold;
+}
+
+/* Keeps the k best of `count` elements, in order; returns the rank of the worst of them. */
+static RANK keep_best(global RANK* restrict ranks, global ${index}* restrict places, const int count, const int k) {
+    const RANK threshold = kth_best(ranks, count, k);
     int above = 0;
     for (int i = 0; i < count; ++i) above += ranks[i] > threshold;
     int equal = k - above, kept = 0;
@@ -65,7 +73,7 @@ static ${native} value_of(global const ${key}* x, global const RANK* ranks, glob
 % endif
 
 kernel ${one_lane} void top_k_candidates(global const ${key}* restrict x, const long x_at, const long row_step, const long n,
-                             const int parts, const int k, const int capacity, global RANK* restrict ranks,
+                             const int parts, const int k, const int capacity, const int sample, global RANK* restrict ranks,
                              global ${index}* restrict places, global RANK* restrict found_ranks,
                              const long found_ranks_at, global long* restrict found_places, const long found_places_at,
                              global ${key}* restrict found_keys, const long found_keys_at) {
@@ -76,16 +84,39 @@ kernel ${one_lane} void top_k_candidates(global const ${key}* restrict x, const 
     x += x_at + row * row_step;
     ranks += item * capacity;
     places += item * capacity;
-    for (int i = 0; i < k; ++i) {
-        ranks[i] = rank_of(encoded(x[from + i]));
-        places[i] = (${index}) (from + i);
+    RANK threshold = 0;
+    int count = 0;
+    if (sample) {
+        const long stride = (end - from) / sample;
+        uint random = 1;
+        for (int i = 0; i < sample; ++i) {
+            random = random * 1664525u + 1013904223u;
+            const long at = from + i * stride + (random >> 8) % (uint) stride;
+            ranks[i] = rank_of(encoded(x[at]));
+            places[i] = (${index}) at;
+        }
+        /* At least k elements have this rank or a larger one; the next smaller one lets all of them through. */
+        const RANK enough = kth_best(ranks, sample, k);
+        for (int i = 0; i < sample; ++i)
+            if (ranks[i] < enough && ranks[i] >= threshold) {
+                threshold = ranks[i];
+                count = 1;
+            }
     }
-    int count = k;
-    RANK threshold = keep_best(ranks, places, count, k);
+    const int found = count;
+    long i = from;
+    if (!found) { /* no sample, or no rank below that of the k best */
+        for (; count < k; ++count, ++i) {
+            ranks[count] = rank_of(encoded(x[i]));
+            places[count] = (${index}) i;
+        }
+        threshold = keep_best(ranks, places, count, k);
+    }
 % if native:
     ${native} limit = value_of(x, ranks, places, threshold);
 % endif
-    long i = from + k;
+    if (found) count = 0;
+    const int most = 2 * k + ${block};
     for (; i + ${block} <= end; i += ${block}) {
 % if native:
 % for v in range(block // 16):
@@ -115,7 +146,7 @@ kernel ${one_lane} void top_k_candidates(global const ${key}* restrict x, const 
                 places[count] = (${index}) (i + j);
                 count += rank > threshold;
             }
-            if (count > capacity - ${block} - 1) {
+            if (count > most) {
                 threshold = keep_best(ranks, places, count, k);
                 count = k;
 % if native:

@@ -187,6 +187,22 @@ def test_unique(device, options):
             same(got, [one.reshape(x.shape) if len(options) != 1 and at == 2 else one for at, one in enumerate(want)])
 
 
+def test_unique_of_sorted_elements(device):
+    """Long arrays, which are not sorted again if they are in order; with one exception near the end they are."""
+    x = np.sort(integers(70_000, 17, 0, 9000))
+    other = x.copy()
+    other[-2] = 0
+    for one in (x, other, x[::-1].copy(), x[::-1]):
+        want = np.unique(one, return_counts=True)
+        field = pydp.field(one)
+        for _ in range(3):
+            same([found.get() for found in pydp.unique(field, return_counts=True)], want)
+        same(pydp.unique(one, return_counts=True), want)
+    part = pydp.field(x)[3:]
+    same([pydp.unique(part).get()], [np.unique(x[3:])])
+    same(pydp.unique(other, True, True), np.unique(other, True, True))
+
+
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_call(device, data):
@@ -270,3 +286,5 @@ def test_explanations(device):
         pydp.explain(pydp.unique, x, return_inverse=True),
     ):
         assert found.sources and "partition(s)" in str(found)
+    told = str(pydp.explain(pydp.unique, x))
+    assert ("in order already" in told) == (device.profile.mapping == "vector" and device.profile.loop_limit is None)

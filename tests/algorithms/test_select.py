@@ -43,6 +43,31 @@ def test_every_length_around_the_partition(device, mapping, strategy):
 
 @pytest.mark.oclgrind
 @MAPPINGS
+def test_partition_by_two_conditions(device, mapping):
+    """Elements that meet both conditions belong to the first part."""
+    x = integers(500, 3)
+    cases = [("x > 1", "x < 0 || x == 3", x > 1, x < 0)]
+    cases += [("x > 1", lambda v: v < 1, x > 1, x < 1)] if mapping is VECTOR else []
+    for first, second, one, two in cases:
+        for n in (0, 97, 500):
+            a, b, y = one[:n], two[:n], x[:n]
+            want = np.concatenate([y[a], y[b], y[~a & ~b]])
+            got, *counts = pydp.partition(y, first, second=second, spec=mapping)
+            assert np.array_equal(got, want) and counts == [a.sum(), b.sum()]
+    field, count = pydp.field(x), pydp.zeros(1, np.int32)
+    for _ in range(3):
+        got, first, second = pydp.partition(field, "x > 1", second="x < 0 || x == 3", count=count, spec=mapping)
+        assert isinstance(first, pydp.Field) and isinstance(second, pydp.Field)
+        assert np.array_equal(got.get(), np.concatenate([x[x > 1], x[x < 0], x[(x == 0) | (x == 1)]]))
+        assert (int(first.get()), int(second.get()), int(count.get()[0])) == (
+            (x > 1).sum(),
+            (x < 0).sum(),
+            (x > 1).sum(),
+        )
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
 def test_partition_keeps_both_orders(device, mapping):
     x = integers(500, 1)
     for n in lengths(device):
@@ -328,6 +353,9 @@ BAD = {
     "a long mask": (lambda x: pydp.compress(np.ones(9, bool), x), "at most as many elements as x, 5"),
     "an axis": (lambda x: pydp.compress(x > 0, x, 0), "axis=0 is not supported"),
     "rank 0": (lambda x: pydp.nonzero(np.array(3)), "rank 0"),
+    "mask and second": (lambda x: pydp.partition(x, mask=x > 0, second="x > 0"), "given both mask and second"),
+    "another second": (lambda x: pydp.partition(x, "x > 0", second=3), "predicate 3 is not a condition"),
+    "a position and second": (lambda x: pydp.partition(x, 2, second="x > 0"), "cannot be combined with the position 2"),
     "a position": (lambda x: pydp.partition(x, len(x)), "kth is"),
     "a count of floats": (lambda x: pydp.select(x, "x > 0", count=pydp.zeros(1)), "dtype float32; one int32 or int64"),
     "two counts": (lambda x: pydp.select(x, "x > 0", count=pydp.zeros(2, np.int32)), r"shape \(2,\)"),

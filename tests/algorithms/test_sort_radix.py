@@ -146,6 +146,28 @@ def test_long_keys_with_equal_high_bits(radix: Any) -> None:
         _check(x, {**SMALL, "run": 1 << 12, "digit": 8})
 
 
+def test_rows_in_order(radix: Any) -> None:
+    """Rows in order are copied: with equal keys, ends of chunks and blocks, and one exception."""
+    for dtype in ("i4", "f4"):
+        for n in (513, 5000):
+            for high in (3, 10 * n):
+                x = np.sort(np.random.default_rng(n).integers(-high, high, n)).astype(dtype)
+                for at in (None, 300, n - 1):
+                    y = x.copy()
+                    if at is not None:
+                        y[at] = y[at - 1] - 1
+                    for z in (y, y[::-1].copy()):
+                        _check(z, SMALL, descending=dtype == "f4", values=np.arange(n).astype(CARRIED[dtype]))
+    rows = np.stack([x, x[::-1], np.roll(x, 1)])
+    _check(rows, SMALL, descending=True, values=np.arange(rows.size).astype("i1").reshape(rows.shape))
+    for y in (x, x[::-1].copy()):
+        field = pydp.field(y)
+        assert np.array_equal(pydp.sort(field, out=field, spec=SMALL).get(), np.sort(y))
+        whole = np.concatenate([y, y])
+        pydp.sort(whole[:5000], out=whole[1000:6000], spec=SMALL)
+        assert np.array_equal(whole[1000:6000], np.sort(y))
+
+
 def test_in_place_and_out(radix: Any) -> None:
     x = made("i4", 3000, "random", 4)
     wanted = np.sort(x)

@@ -72,6 +72,24 @@ def predicate_of(value: Any, dtype: Any) -> Predicate:
     raise InvalidArgument(f"predicate {shown(value)} is not a condition; {_ACCEPTED}")
 
 
+def either(first: Predicate, second: Predicate) -> Predicate:
+    """True for elements that meet one of two predicates on the same dtype, of which one is a Python function."""
+    iterations = None
+    if first.iterations is not None and second.iterations is not None:
+        iterations = first.iterations + second.iterations
+    both = first.declarations
+    if second.declarations not in both:
+        both += second.declarations
+    return Predicate(
+        f"{first.name} or {second.name}",
+        first.dtype,
+        "return meets_first(x) || meets_second(x);",
+        both + first.function("meets_first") + second.function("meets_second"),
+        iterations,
+        first.computes + second.computes,
+    )
+
+
 def nonzero(dtype: np.dtype) -> Predicate:
     """True for elements that differ from zero; for NaN too, as in NumPy. Raises InvalidArgument for records."""
     if is_record(dtype) or vector_parts(dtype):

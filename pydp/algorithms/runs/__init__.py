@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import switch
+from pydp.algorithms.pieces import needed, on_host
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.runs.request import Heads, explained, launched, prepare
 from pydp.algorithms.select.policy import SelectSpec
 from pydp.algorithms.select.results import trimmed_alike
-from pydp.algorithms.sort import argsort, sort
+from pydp.algorithms.sort import argsort, finds_sorted, sort, sort_unless_sorted, sort_with_order
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.placement import normal_input
@@ -114,8 +115,9 @@ def unique(
     These have dtype int64, and the result is a tuple in this order. equal_nan: all NaNs count as one value.
 
     axis: None only; anything else raises InvalidArgument. The length of the results, spec and errors: as for
-    `run_length_encode`. The values are sorted, and the heads of their runs selected; with return_index or
-    return_inverse, their indexes are sorted, too.
+    `run_length_encode`. The elements are sorted, and the heads of their runs selected; with return_index or
+    return_inverse, their indexes are sorted, too. On CPUs, elements that are sorted already are found by reading them
+    once, and are not sorted again.
 
     >>> pydp.unique(np.array([3, 1, 3, 2]), return_counts=True)
     (array([1, 2, 3]), array([1, 1, 2]))
@@ -129,10 +131,19 @@ def unique(
     where = {**place, "wait_for": None, "spec": spec}
     if spec is not None:  # check it before the sort is enqueued
         prepare(Heads(x, None, None, None, ("values",), equal_nan, None, spec), {**place, "wait_for": None})
-    ordered = sort(x, axis=None, wait_for=wait_for, **place)
-    order = argsort(x, axis=None, wait_for=wait_for, **place) if index or inverse else None
+    order, unsorted, counters = None, None, None
+    if not (index or inverse) and finds_sorted(x, **place):
+        ordered, counters = sort_unless_sorted(x, wait_for=wait_for, **place)
+        unsorted = x
+    elif not (index or inverse) or (on_host(x) and needed({**where, "out": None}, x, result=x.size * 24)):
+        ordered = sort(x, axis=None, wait_for=wait_for, **place)
+        order = argsort(x, axis=None, wait_for=wait_for, **place) if index or inverse else None
+    else:
+        ordered, order = sort_with_order(x, wait_for=wait_for, **place)
     results = ("values", "lengths") if counts else ("values",)
-    values, *found, total = _launched(ordered, None, None, None, results, equal_nan, None, **where)
+    values, *found, total = _launched(
+        ordered, None, None, None, results, equal_nan, None, unsorted, counters, **where
+    )  # fmt: skip
     if index:
         firsts, _ = _launched(ordered, order, None, None, ("first values",), equal_nan, None, **where)
         found.insert(0, firsts)
@@ -152,6 +163,8 @@ def _launched(
     results: tuple[str, ...],
     equal_nan: bool,
     count: Any,
+    unsorted: Any = None,
+    counters: Any = None,
     *,
     device: Any,
     queue: Any,
@@ -160,7 +173,7 @@ def _launched(
 ) -> Any:
     """The results with space for as many runs as elements, and the number of runs."""
     where = {"device": device, "queue": queue, "wait_for": wait_for}
-    return launched(Heads(keys, values, op, dtype, results, equal_nan, count, spec), where)
+    return launched(Heads(keys, values, op, dtype, results, equal_nan, count, spec, unsorted, counters), where)
 
 
 # --- explanations and references -----------------------------------------------------------------------------
@@ -186,8 +199,12 @@ def _explain_unique(given: Given) -> Explanation:
     request = Heads(given.x, None, None, None, results, equal_nan, None, given.spec)
     found = explained("unique", request, given.where)
     found.choices.insert(0, "the elements are sorted first, see the explanation of sort")
+    if not (given.return_index or given.return_inverse) and finds_sorted(
+        given.x, device=given.device, queue=given.queue
+    ):
+        found.choices.insert(1, "if they are in order already, the selection reads them instead of a sorted copy")
     if given.return_index or given.return_inverse:
-        found.choices.insert(1, "argsort sorts their indexes, too; other passes select the first ones and the inverse")
+        found.choices.insert(1, "the same sort moves their indexes; other passes select the first ones and the inverse")
     return found
 
 

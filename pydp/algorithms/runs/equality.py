@@ -8,6 +8,17 @@ from pydp.algorithms.sort.order import comparisons
 from pydp.dtypes import c_name, is_record, vector_parts
 
 
+def differ_vector(dtype: np.dtype, equal_nan: bool) -> str:
+    """The expression of `differ` for vectors a and b, or "" where there is none.
+
+    >>> differ_vector(np.dtype("float32"), True)
+    '(a != b) & ((a == a) | (b == b))'
+    """
+    if dtype.kind == "f" and dtype.itemsize > 2 and equal_nan:
+        return "(a != b) & ((a == a) | (b == b))"
+    return "a != b" if dtype.kind in "iu" or (dtype.kind == "f" and dtype.itemsize > 2) else ""
+
+
 def differ(dtype: np.dtype, equal_nan: bool) -> str:
     """The C source of ``int differ(a, b)``: whether the elements are not equal. Records and vectors are compared member
     by member.

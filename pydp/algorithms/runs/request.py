@@ -9,7 +9,7 @@ import numpy as np
 from pydp.algorithms.arguments import by_key
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.algorithms.operators.conversion import conversion
-from pydp.algorithms.runs.equality import differ
+from pydp.algorithms.runs.equality import differ, differ_vector
 from pydp.algorithms.scan.arguments import value_dtype
 from pydp.algorithms.select.plan import COUNT, Condition, Job, SelectPlan, select_plan
 from pydp.algorithms.select.request import (
@@ -35,7 +35,8 @@ class Heads(NamedTuple):
 
     results: in the order of the kernel's arguments: "values" (the heads), "starts" (their indexes), "lengths" (of the
     runs), "sums" (of `values` by `op`, in `dtype`), "first values" (the element of `values` at each head), "ranks"
-    (the number of the run of each element i, at index ``values[i]``).
+    (the number of the run of each element i, at index ``values[i]``). unsorted, counters: the argument and the second
+    result of `sort_unless_sorted`, whose first result is `keys`.
     """
 
     keys: Any
@@ -46,6 +47,8 @@ class Heads(NamedTuple):
     equal_nan: bool
     count: Any
     spec: Any
+    unsorted: Any = None
+    counters: Any = None
 
 
 def launched(request: Heads, where: dict[str, Any]) -> tuple[Any, ...]:
@@ -61,7 +64,7 @@ def launched(request: Heads, where: dict[str, Any]) -> tuple[Any, ...]:
     outputs = [call.output((n,), dtypes[name], name) for name in request.results]
     outputs.append(call.output((), COUNT, "total"))
     outputs += [given_count(call, ready, request.count)] if request.count is not None else []
-    ready.plan.run(call, flattened(call, ready.inputs, n), outputs)
+    ready.plan.run(call, flattened(call, ready.inputs, n), outputs, kept=ready.kept)
     results: tuple[Any, ...] = call.finish(*outputs)
     return results[: len(request.results) + 1]
 
@@ -78,7 +81,8 @@ def prepare(request: Heads, where: dict[str, Any]) -> tuple[Prepared, Operator |
         values = normal_input("values", values)
         sums = operator_text(request.op, value_dtype(native(values.dtype), request.dtype, request.op))
         conversion(native(values.dtype), sums.dtype, "values")
-    call = Call.begin({"keys": request.keys, "values": values}, out=out, outputs=len(results) + 2, **where)
+    sources = {"keys": request.keys, "values": values, "unsorted": request.unsorted, "counters": request.counters}
+    call = Call.begin(sources, out=out, outputs=len(results) + 2, **where)
     keys = call.input("keys")
     check_types(call, keys.dtype, False)
     others = call.input("values") if call.has("values") else None
@@ -97,22 +101,25 @@ def prepare(request: Heads, where: dict[str, Any]) -> tuple[Prepared, Operator |
     operator = None if sums is None else Keyed(sums, Key(sums.key))
     arrays = (keys.dtype, keys.size, stored.dtype.itemsize if stored is not None else 0, steps)
     summand, counted = None if read is None else read.dtype, None if count is None else np.dtype(count.dtype)
-    how = (results, request.equal_nan, summand, counted)
+    kept = (call.input("unsorted"), call.input("counters")) if call.has("unsorted") else None
+    how = (results, request.equal_nan, summand, counted, kept is not None)
     plan = _plan_of(call.device, arrays, how, operator, by_key(request.spec))
-    return Prepared(call, plan, inputs, flat_of(keys), shape), sums
+    return Prepared(call, plan, inputs, flat_of(keys), shape, kept), sums
 
 
 @cached_plan
 def _plan_of(
     device: Any,
     arrays: tuple[np.dtype, int, int, tuple[int, ...]],
-    how: tuple[tuple[str, ...], bool, np.dtype | None, np.dtype | None],
+    how: tuple[tuple[str, ...], bool, np.dtype | None, np.dtype | None, bool],
     sums: Any,
     spec: Any,
 ) -> SelectPlan:
     dtype, n, element, steps = arrays
-    results, equal_nan, summand, count = how
-    condition = Condition("x[i] != x[i - 1]", dtype, differ(dtype, equal_nan), heads=True)
+    results, equal_nan, summand, count, kept = how
+    condition = Condition(
+        "x[i] != x[i - 1]", dtype, differ(dtype, equal_nan), heads=True, vector=differ_vector(dtype, equal_nan)
+    )
     job = Job(
         condition,
         n,
@@ -124,6 +131,7 @@ def _plan_of(
         summand=summand,
         sums=sums,
         count=count,
+        kept=kept,
     )
     return select_plan(device, job, spec)
 

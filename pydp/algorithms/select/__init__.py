@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, integer
+from pydp.algorithms.operators.predicate import predicate_of
 from pydp.algorithms.registry import Algorithm, Shape, register
 from pydp.algorithms.select.policy import SelectSpec
-from pydp.algorithms.select.request import Request, check_choice, explained, launched
+from pydp.algorithms.select.request import Request, check_choice, check_count, explained, launched
 from pydp.algorithms.select.results import columns, counted, rows, trimmed
 from pydp.algorithms.select.stream import select_in_pieces, too_large
 from pydp.algorithms.sort import sort
@@ -150,6 +151,7 @@ def partition(
     predicate: Any = None,
     *,
     mask: Any = None,
+    second: Any = None,
     axis: int | None = -1,
     count: Any = None,
     device: Any = None,
@@ -163,23 +165,39 @@ def partition(
     kind and dtype (in native byte order) of `x`. The number is an int for NumPy arrays, else a Field or pyopencl Array
     of rank 0 and dtype int64; the call then does not wait.
 
+    second: another predicate, in the form of the first. The result is then (the elements that meet `predicate`, those
+    that meet only `second`, the others; the number of the first ones; the number of the second ones), as of
+    ``cub::DevicePartition::If`` with two conditions. The elements are partitioned twice: by both, then by `predicate`.
+    It cannot be combined with mask.
+
     The arguments and errors are as for `select`. The position of the other elements depends on the number of kept ones,
     therefore the elements are read twice.
 
     With an integer or a sequence of integers instead of a predicate, return a copy of `x` that is partitioned along
     `axis` at its k-th smallest elements, as ``numpy.partition`` (axis=None: the elements in C order). The copy is
-    sorted, which is a partition at every position; spec is then a SortSpec. axis applies to such calls only, mask and
-    count to the others.
+    sorted, which is a partition at every position; spec is then a SortSpec. axis applies to such calls only; mask,
+    second and count apply to the others.
 
     >>> pydp.partition(np.array([3, -1, 4, 0, 5]), "x > 0")
     (array([ 3,  4,  5, -1,  0]), 3)
+    >>> pydp.partition(np.array([3, -1, 4, 0, 5]), "x > 3", second="x < 0")
+    (array([ 4,  5, -1,  3,  0]), 2, 1)
     >>> pydp.partition(np.array([3, -1, 4, 0, 5]), 2)
     array([-1,  0,  3,  4,  5])
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
     if _is_position(predicate):
-        return sort(_at_positions(x, predicate, axis, mask, count), axis=axis, **where)
-    return _found(counted, "partition", x, mask, predicate, count, where)
+        return sort(_at_positions(x, predicate, axis, mask, count, second), axis=axis, **where)
+    if second is None:
+        return _found(counted, "partition", x, mask, predicate, count, where)
+    check_choice(Request("partition", x, mask, predicate, count, spec, second))
+    x = normal_input("x", x)
+    predicate_of(predicate, x.dtype)  # raises its errors, and those of count, before anything is enqueued
+    if count is not None:
+        check_count(count)
+    made, either = _found(counted, "partition", x, None, predicate, None, where, second)
+    made, first = _found(counted, "partition", made, None, predicate, count, {**where, "wait_for": None})
+    return made, first, either - first
 
 
 def _is_position(predicate: Any) -> bool:
@@ -193,10 +211,12 @@ def _is_position(predicate: Any) -> bool:
     return True
 
 
-def _at_positions(x: Any, kth: Any, axis: Any, mask: Any, count: Any) -> Any:
+def _at_positions(x: Any, kth: Any, axis: Any, mask: Any, count: Any, second: Any) -> Any:
     """x as an array, if the arguments of a partition at positions are right."""
-    if mask is not None or count is not None:
-        raise InvalidArgument(f"mask and count cannot be combined with the position {kth!r}; None is accepted with it")
+    if mask is not None or count is not None or second is not None:
+        raise InvalidArgument(
+            f"mask, second and count cannot be combined with the position {kth!r}; None is accepted with it"
+        )
     x = normal_input("x", x)
     positions_of(kth, x, axis)
     return x
@@ -217,17 +237,24 @@ def positions_of(kth: Any, x: Any, axis: Any) -> tuple[int, ...]:
 
 
 def _found(
-    finished: Callable[..., Any], which: str, x: Any, mask: Any, predicate: Any, count: Any, where: dict[str, Any]
+    finished: Callable[..., Any],
+    which: str,
+    x: Any,
+    mask: Any,
+    predicate: Any,
+    count: Any,
+    where: dict[str, Any],
+    second: Any = None,
 ) -> Any:
     """The results of a call. finished: gives them their length."""
     if not too_large(which, x, mask, where):
-        return finished(*_launched(which, x, mask, predicate, count, **where))
+        return finished(*_launched(which, x, mask, predicate, count, second, **where))
 
     def run(which: str, part: Any, flags: Any) -> Any:
-        results = _launched(which, part, flags, predicate, None, **{**where, "wait_for": None})
+        results = _launched(which, part, flags, predicate, None, second, **{**where, "wait_for": None})
         return (counted if which == "partition" else trimmed)(*results)
 
-    check_choice(Request(which, x, mask, predicate, count, where["spec"]))
+    check_choice(Request(which, x, mask, predicate, count, where["spec"], second))
     return select_in_pieces(run, which, x, mask, count, where)
 
 
@@ -238,6 +265,7 @@ def _launched(
     mask: Any,
     predicate: Any,
     count: Any,
+    second: Any = None,
     *,
     device: Any,
     queue: Any,
@@ -246,7 +274,7 @@ def _launched(
 ) -> Any:
     """The results of a call with space for all elements, and the number of kept elements."""
     where = {"device": device, "queue": queue, "wait_for": wait_for}
-    return launched(Request(which, x, mask, predicate, count, spec), where)
+    return launched(Request(which, x, mask, predicate, count, spec, second), where)
 
 
 # --- explanations and references -----------------------------------------------------------------------------
@@ -255,15 +283,19 @@ def _launched(
 def _explain(which: str, given: Given) -> Explanation:
     predicate = getattr(given, "predicate", None)
     if which == "partition" and _is_position(predicate):
-        x = _at_positions(given.x, predicate, given.axis, given.mask, given.count)
+        x = _at_positions(given.x, predicate, given.axis, given.mask, given.count, given.second)
         how = {"axis": given.axis, "spec": given.spec, **given.where}
         found: Explanation = sort.__pydp_explain__(arguments_of(sort, (x,), how))
         found.choices.insert(0, "all elements are sorted, which is a partition at every position")
         return found
     if which == "compress" and given.axis is not None:
         raise InvalidArgument(f"axis={given.axis!r} is not supported by compress; None is accepted")
-    request = Request(which, given.x, getattr(given, "mask", None), predicate, given.count, given.spec)
-    return explained(request, given.where)
+    second = getattr(given, "second", None)
+    request = Request(which, given.x, getattr(given, "mask", None), predicate, given.count, given.spec, second)
+    found = explained(request, given.where)
+    if second is not None:
+        found.choices.insert(0, "the elements are partitioned by both conditions (this explanation), then by the first")
+    return found
 
 
 def _kept(x: np.ndarray, predicate: Any, mask: Any) -> np.ndarray | None:

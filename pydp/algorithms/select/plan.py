@@ -19,6 +19,7 @@ from pydp.algorithms.scan.plan import Job as ScanJob
 from pydp.algorithms.scan.policy import ScanProblem
 from pydp.algorithms.scan.policy import default as default_scan
 from pydp.algorithms.select.policy import FAMILY, SelectProblem, SelectSpec, partition_size
+from pydp.algorithms.sort.radix import KEPT
 from pydp.dtypes import c_declarations, c_name, dtype_text, natural_alignment, vector_parts
 from pydp.groups.barrier_plan import Widths, build_kernel, describe_barriers
 from pydp.runtime.arrays import elementwise
@@ -34,7 +35,8 @@ _STORE_BYTES = 64  # of a nontemporal store
 @dataclass(frozen=True)
 class Condition:
     """Which elements of an array are kept, as OpenCL C. text: the function ``keep(x)``, or with `heads` ``differ(a,
-    b)``, which compares an element with its predecessor. iterations: of its loops, None if they depend on values."""
+    b)``, which compares an element with its predecessor. iterations: of its loops, None if they depend on values.
+    vector: the expression of `differ` for vectors, or ""."""
 
     name: str
     dtype: np.dtype
@@ -42,6 +44,7 @@ class Condition:
     declarations: str = ""
     heads: bool = False
     iterations: int | None = 0
+    vector: str = ""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,8 @@ class Job:
     a stored element, 0 if none is stored. shape: of the array whose indexes are stored; () for none. lengths: the
     lengths of runs are stored. rest: the other elements are stored after the kept ones. ranks: the number of the run of
     each element is stored, at the index that s has for the element. summand, sums: dtype of the
-    values and operator of reduce_by_key. count: dtype of the caller's count.
+    values and operator of reduce_by_key. count: dtype of the caller's count. kept: the elements may be those of another
+    array, if `sort_unless_sorted` has left its result alone.
     """
 
     condition: Condition
@@ -66,6 +70,7 @@ class Job:
     summand: np.dtype | None = None
     sums: Operator | None = None
     count: np.dtype | None = None
+    kept: bool = False
 
     @property
     def word(self) -> int:
@@ -132,6 +137,7 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         "convert": "" if sums is None or job.summand is None else conversion(job.summand, sums.dtype, "values")[0],
         "combine_sums": "",
         "pads": pads,
+        "kept": KEPT if job.kept else None,
         "count_type": "" if job.count is None else c_name(job.count),
         **_vector_sums(profile, job),
         "phase": phase,
@@ -140,6 +146,9 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         "wide": min(wide, 16),
         "nontemporal": spec.nontemporal,
         "word_bytes": job.word,
+        "differ_vector": condition.vector if job.steps[0] == 1 else "",
+        "key_bytes": condition.dtype.itemsize,
+        "key_mask": c_name(np.dtype(f"i{condition.dtype.itemsize}")) if condition.vector else "",
         "compress": job.element in (0, job.word) and (job.steps[1] == 1 or not job.element),
         "wide_words": profile.int64_atomics,
         "words": words_per_slot(profile, state.dtype.itemsize),
@@ -236,11 +245,16 @@ class SelectPlan:
         return make_plan(device, job, spec)
 
     def run(
-        self, call: Any, inputs: Sequence[Operand | None], outputs: Sequence[Operand], steps: Sequence[int] = ()
+        self,
+        call: Any,
+        inputs: Sequence[Operand | None],
+        outputs: Sequence[Operand],
+        steps: Sequence[int] = (),
+        kept: tuple[Operand, Operand] | None = None,
     ) -> None:
         """Enqueue the selection. inputs: k, e and s (None if not read). outputs: the results in the order of the
-        kernel's arguments. steps: between the indexes of two elements, and between those
-        of two axes."""
+        kernel's arguments. steps: between the indexes of two elements, and between those of two axes. kept: the second
+        array, and the counters of the sort."""
         job = self.job
         if not job.n:
             for output in outputs:
@@ -252,6 +266,8 @@ class SelectPlan:
             if one is not None:
                 args += [one.buffer, np.int64(one.offset), *([] if unit_of(step) else [np.int64(step)])]
         args += [np.int64(job.n), np.int32(self.part)]
+        if kept is not None:
+            args += [kept[0], np.int64(kept[0].offset), kept[1]]
         results: list[Any] = []
         for output in outputs:
             results.append(output)

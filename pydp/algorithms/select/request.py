@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pydp.algorithms.arguments import by_key
-from pydp.algorithms.operators.predicate import Predicate, nonzero, predicate_of
+from pydp.algorithms.operators.predicate import Predicate, either, nonzero, predicate_of
 from pydp.algorithms.reduce.passes import collapse
 from pydp.algorithms.select.plan import COUNT, Condition, Job, SelectPlan, select_plan
 from pydp.dtypes import check_kept_whole, check_supported
@@ -32,16 +32,19 @@ class Request(NamedTuple):
     predicate: Any
     count: Any
     spec: Any
+    second: Any = None
 
 
 class Prepared(NamedTuple):
-    """A selection that is ready to run. inputs: k, e and s of the plan. x: the elements in C order."""
+    """A selection that is ready to run. inputs: k, e and s of the plan. x: the elements in C order. kept: see
+    `SelectPlan.run`."""
 
     call: Call
     plan: SelectPlan
     inputs: tuple[Operand | None, Operand | None, Operand | None]
     x: Operand
     shape: tuple[int, ...]
+    kept: tuple[Operand, Operand] | None = None
 
 
 def launched(request: Request, where: dict[str, Any]) -> tuple[Any, ...]:
@@ -107,7 +110,15 @@ def condition_of(request: Request, x: Operand, mask: Operand | None) -> Predicat
     """The predicate on the elements of the array that decides."""
     if mask is not None:
         return nonzero(mask.dtype)
-    return nonzero(x.dtype) if request.which in INDEXES else predicate_of(request.predicate, x.dtype)
+    if request.which in INDEXES:
+        return nonzero(x.dtype)
+    first = predicate_of(request.predicate, x.dtype)
+    if request.second is None:
+        return first
+    second = predicate_of(request.second, x.dtype)
+    if isinstance(request.predicate, str) and isinstance(request.second, str):  # their helper functions may be the same
+        return predicate_of(f"({request.predicate}) || ({request.second})", x.dtype)
+    return either(first, second)
 
 
 def check_choice(request: Request) -> None:
@@ -120,6 +131,10 @@ def check_choice(request: Request) -> None:
         )
     if request.predicate is not None and request.mask is not None:
         raise InvalidArgument(f"{request.which} is given both a predicate and mask; one of them is accepted")
+    if request.second is not None and request.mask is not None:
+        raise InvalidArgument(
+            f"{request.which} is given both mask and second; second needs a predicate instead of a mask"
+        )
 
 
 def check_count(count: Any) -> None:

@@ -31,7 +31,7 @@ from pydp.algorithms.sort.onesweep import Onesweep, onesweep
 from pydp.algorithms.sort.onesweep_policy import STRATEGIES
 from pydp.algorithms.sort.order import Order, order_of, ordering
 from pydp.algorithms.sort.policy import FAMILY
-from pydp.algorithms.sort.radix import Radix, element_bytes, radix
+from pydp.algorithms.sort.radix import STATE_WORDS, Radix, element_bytes, radix
 from pydp.algorithms.sort.radix_policy import RADIX_ELEMENTS
 from pydp.algorithms.sort.spec import SortProblem, SortSpec
 from pydp.algorithms.sort.stream import Sorters, scratch_bytes, sort_in_pieces
@@ -190,6 +190,40 @@ def _pairs(
     return call.finish(sorted_keys, sorted_values)
 
 
+@recorded
+def sort_with_order(x: Any, *, device: Any, queue: Any, wait_for: Any) -> tuple[Any, Any]:
+    """The sorted elements of `x` in C order, and their indexes (int64), from one sort."""
+    where = {"device": device, "queue": queue, "wait_for": wait_for}
+    call, source, _, plan = _prepare({"x": x}, _POSITION, None, None, None, False, None, None, where, True)
+    results = [call.output(plan.order.result_shape, dtype) for dtype in (source.dtype, _POSITION)]
+    _run(call, plan, source, None, *results)
+    found: tuple[Any, Any] = call.finish(*results)
+    return found
+
+
+def finds_sorted(x: Any, *, device: Any, queue: Any) -> bool:
+    """Whether `sort_unless_sorted` takes `x`: the sort first finds out whether the elements are in order."""
+    where = {"device": device, "queue": queue, "wait_for": None}
+    if x.size <= 1 << 16 or (on_host(x) and needed(where, x, result=scratch_bytes(x.size, x.dtype, None, True))):
+        return False
+    _, source, _, plan = _prepare({"x": x}, None, None, None, None, False, None, None, where)
+    return source.is_contiguous and isinstance(plan.kernels, Radix) and plan.kernels.rounds is not None
+
+
+@recorded
+def sort_unless_sorted(x: Any, *, device: Any, queue: Any, wait_for: Any) -> tuple[Any, Any]:
+    """(The sorted elements of `x` in C order, counters). If the counter `KEPT` is not 0, the elements of `x` are in
+    order already, and the first result is not written."""
+    where = {"device": device, "queue": queue, "wait_for": wait_for}
+    call, source, _, plan = _prepare({"x": x}, None, None, None, None, False, None, None, where)
+    assert isinstance(plan.kernels, Radix) and plan.choice is not None
+    result = call.output(plan.order.result_shape, source.dtype)
+    counters = call.output((STATE_WORDS,), np.uint32)
+    plan.kernels.run(call, plan.choice.spec, plan.order, source, (1, 0), None, result, None, counters)
+    found: tuple[Any, Any] = call.finish(result, counters)
+    return found
+
+
 def _in_pieces(
     x: np.ndarray,
     values: np.ndarray | None,
@@ -247,10 +281,12 @@ def _prepare(
     bits: Any,
     spec: Any,
     where: dict[str, Any],
+    both: bool = False,
 ) -> tuple[Call, Operand, Operand | None, _Plan]:
     """Prepare a call or explanation: the call, the elements to sort, the values to reorder, and the plan.
 
-    arrays: x, or keys and values. carried: the dtype of the elements' indices if they are the result.
+    arrays: x, or keys and values. carried: the dtype of the elements' indices if they are the result. both: the sorted
+    elements are a result, too.
     """
     call = Call.begin(arrays, **where)
     source, *others = (call.input(name) for name in arrays)
@@ -258,7 +294,7 @@ def _prepare(
     if values is not None and values.shape != source.shape:
         raise InvalidArgument(f"values has shape {values.shape}; it must have the shape of keys, {source.shape}")
     order, functions = order_of(axis, source, key, less, descending, bits)
-    sorts = carried is None
+    sorts = carried is None or both
     carried = carried if values is None else values.dtype
     plan = _plan(call.device, source.dtype, carried, order, *functions, by_key(spec), values is None, sorts)
     return call, source, values, plan

@@ -20,7 +20,9 @@ from pydp.runtime.call import Call
 from pydp.runtime.programs.program import Kernel, kernel
 
 _PHASES = ("range", "count", "cut", "scatter")
-_TASK_BYTES, _SEGMENT_BYTES, _DIGIT_BYTES, _SPAN_BYTES = 32, 16, 40, 32
+_TASK_BYTES, _SEGMENT_BYTES, _DIGIT_BYTES, _SPAN_BYTES = 32, 16, 40, 40
+_ASCENDING, _DESCENDING, _KEEP = 1, 2, 4  # orders of the source that the kernels look for; see sort_radix_rounds.mako
+STATE_WORDS, KEPT = 16, 5  # of the counters of a call: KEPT is 1 if the results were not written
 _ROWS_EACH = 4  # work-items for each compute unit that sort whole rows: enough to balance the load
 
 
@@ -66,8 +68,12 @@ class Radix:
         values: Operand | None,
         result: Operand | None,
         moved: Operand | None,
+        kept: Operand | None = None,
     ) -> None:
-        """Enqueue the sort; the arguments are as for `Merge.run`."""
+        """Enqueue the sort; the arguments are as for `Merge.run`.
+
+        kept: memory for the counters of a sort of one row; if the row is in order already, the results are not written.
+        """
         results = [one for one in (result, moved) if one is not None]
         sources = [source, np.uint64(source.offset), np.int64(steps[1]), np.uint32(order.n)]
         taken = [values, np.uint64(values.offset)] if values is not None else []
@@ -84,7 +90,8 @@ class Radix:
             return
         chunks, n = order.rows * sizes.per_row, np.uint32(order.n)
         first, second = (call.scratch(order.rows * order.n * self.element_bytes) for _ in range(2))
-        state = call.scratch(64)
+        state = call.scratch(4 * STATE_WORDS) if kept is None else kept
+        orders = np.uint32(_orders(call, source, result, moved) | (_KEEP if kept is not None else 0))
         spans = call.scratch(_SPAN_BYTES * max(chunks, sizes.chunks))
         counts = call.scratch(4 * max(chunks << sizes.bins, sizes.chunks << sizes.again))
         width, again = order.rows << sizes.bins, sizes.segments << sizes.again
@@ -100,7 +107,7 @@ class Radix:
         for place, which in enumerate(("rows", "again") if sizes.again else ("rows",)):
             head, (many, few), to = heads[place], grids[place], (first, second)[place]
             kernels = {phase: self.kernels[f"{phase}_{which}"] for phase in _PHASES}
-            call.launch(kernels["range"], many, (1,), *head, spans)
+            call.launch(kernels["range"], many, (1,), *head, spans, *([] if place else [orders]))
             call.launch(kernels["count"], many, (1,), *head, spans, counts)
             shared = (n, chunk, per_row, state, segments, chunk_segments, spans, counts, totals, table, digits, tasks)
             call.launch(kernels["cut"], few, (1,), *shared, most, target, np.uint32(width * place))
@@ -108,7 +115,7 @@ class Radix:
         scratch = call.scratch(sizes.workers * sizes.limit * self.element_bytes)
         call.launch(
             self.kernels["buckets"], (sizes.workers,), (1,),
-            first, second, scratch, state, tasks, most, totals, n, *taken, *results,
+            first, second, scratch, state, tasks, most, totals, *sources, *taken, *results,
         )  # fmt: skip
 
     def describe(self, device: Any, spec: SortSpec, order: Order) -> list[str]:
@@ -121,11 +128,19 @@ class Radix:
             f"{order.rows * one.per_row} chunk(s) of {one.chunk} elements are distributed to buckets by a digit of "
             f"{one.bins} bits" + (f"; buckets of more than {one.limit} are distributed again" if one.again else ""),
             f"each bucket is {cached}",
+            "a row that is in ascending or descending order is only copied",
         ]
 
     def all_kernels(self) -> list[Kernel]:
         """All kernels, in the order of their launches."""
         return list(self.kernels.values())
+
+
+def _orders(call: Call, source: Operand, result: Operand | None, moved: Operand | None) -> int:
+    """The orders of rows that are copied from the source: none if that could overwrite elements not read yet."""
+    if any(one is not None and call.overlaps(source, one) for one in (result, moved)):
+        return _ASCENDING if moved is None and result is not None and call.same(source, result) else 0
+    return _ASCENDING | _DESCENDING
 
 
 def radix(

@@ -1,7 +1,8 @@
 """``pydp.top_k`` and ``argpartition``: the largest or smallest elements along an axis.
 
-top_k reads its input once on CPUs: each work-item keeps candidates that may be among the k best, and the candidates are
-sorted. ``pydp.partition`` at the k-th element, and argpartition, sort all elements.
+top_k reads its input once on CPUs: each work-item takes a threshold from a sample of its part and keeps candidates that
+may be among the k best; the candidates are sorted. ``pydp.partition`` at the k-th element, and argpartition, sort all
+elements.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pydp.algorithms.composed import placed, take_rows
 from pydp.algorithms.registry import Algorithm, Shape, register
 from pydp.algorithms.select import positions_of
 from pydp.algorithms.sort import argsort
-from pydp.algorithms.top_k.policy import FAMILY, TopKProblem, TopKSpec, capacity_of, parts_of
+from pydp.algorithms.top_k.policy import FAMILY, TopKProblem, TopKSpec, capacity_of, parts_of, sample_of
 from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, dtype_text
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, given
@@ -142,7 +143,7 @@ def _plan_of(device: Any, dtype: np.dtype, problem: TopKProblem, largest: bool, 
     params["declarations"] = c_declarations([dtype])
     made = kernel(device, "top_k_vector.mako", "top_k_candidates", params)
     parts = parts_of(choice.spec, problem, device.profile.compute_units)
-    return _Plan(made, choice, parts, capacity_of(choice.spec, problem.k), rank)
+    return _Plan(made, choice, parts, capacity_of(choice.spec, problem, parts), rank)
 
 
 @recorded
@@ -163,7 +164,8 @@ def _candidates(
     buffers = [call.scratch(items * plan.capacity * size) for size in (plan.rank.itemsize, 4 if n < 1 << 31 else 8)]
     call.launch(
         plan.kernel, (items,), (1,), source, np.int64(source.offset), np.int64(n), np.int64(n), np.int32(parts),
-        np.int32(k), np.int32(plan.capacity), *buffers, ranks, np.int64(ranks.offset), indexes,
+        np.int32(k), np.int32(plan.capacity), np.int32(sample_of(request.problem, parts)), *buffers,
+        ranks, np.int64(ranks.offset), indexes,
         np.int64(indexes.offset), keys, np.int64(keys.offset),
     )  # fmt: skip
     return call.finish(ranks, indexes, keys)
@@ -281,7 +283,8 @@ def _explain_top(g: Given) -> Explanation:
         choices.append("all elements are sorted by argsort; the first ones are the result")
         return Explanation(title, facts, choices)
     choices.append(
-        f"each row has {plan.parts} part(s); a work-item reads a part once and keeps the {request.k} best elements; "
+        f"each row has {plan.parts} part(s); a work-item reads a sample of a part, then the part once, and keeps "
+        f"the {request.k} best elements; "
         "argsort sorts the elements of all parts"
     )
     return Explanation(title, facts, choices, {plan.kernel.name: plan.kernel.source})

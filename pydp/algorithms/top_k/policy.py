@@ -43,6 +43,7 @@ class TopKProblem(Problem):
 
 
 _LEAST = 8  # a part has at least so many times k elements
+_SAMPLE = 4096  # elements: their 100th best one is near the 40th part of all elements
 _WORTH = 512  # with fewer than so many times k elements, sorting all of them is faster
 
 
@@ -52,10 +53,17 @@ def parts_of(spec: TopKSpec, problem: TopKProblem, units: int) -> int:
     return max(1, min(wanted, problem.n // max(4096, _LEAST * problem.k)))
 
 
-def capacity_of(spec: TopKSpec, k: int) -> int:
-    """Elements of the buffer of a part: up to k kept ones and those that replace them, a block, and one that is
-    written but not counted."""
-    return -(-(2 * k + 2 * spec.block + 1) // 16) * 16
+def sample_of(problem: TopKProblem, parts: int) -> int:
+    """Elements of a part that give the first threshold; 0 where so few that the first ones are as good."""
+    share = problem.n // parts
+    found = min(max(_SAMPLE, 8 * problem.k), share // 16)
+    return found if found >= 4 * problem.k else 0
+
+
+def capacity_of(spec: TopKSpec, problem: TopKProblem, parts: int) -> int:
+    """Elements of the buffer of a part: the sample; then up to k kept ones, those that replace them, a block, and one
+    that is written but not counted."""
+    return -(-max(2 * problem.k + 2 * spec.block + 1, sample_of(problem, parts)) // 16) * 16
 
 
 def _default(profile: Profile, problem: TopKProblem) -> TopKSpec:
