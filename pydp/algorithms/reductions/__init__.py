@@ -19,7 +19,7 @@ from pydp.algorithms.reductions.moments import mean, nanmean, nanstd, nanvar, st
 from pydp.algorithms.reductions.products import dot, explaining_product, inner, norm, vdot
 from pydp.algorithms.reductions.run import explaining
 from pydp.algorithms.reductions.sums import explaining_fold, logsumexp, nansum, prod, sum
-from pydp.algorithms.registry import Algorithm, Shape, register
+from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.model.explanation import Explanation, Given
 from pydp.tuning.reference import Expected, host
 
@@ -72,10 +72,6 @@ def _log_sum(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
     found = np.log(np.sum(np.exp(wide - top), axis=axis, keepdims=True)) + top
     axes = tuple(range(x.ndim)) if axis is None else axis
     return (found if keepdims else np.squeeze(found, axes)).astype(x.dtype if x.dtype.kind == "f" else np.float64)
-
-
-def _pairs(size: Shape) -> list[Shape] | None:
-    return [size, size] if len(size) == 1 else None
 
 
 def _declare(
@@ -136,7 +132,7 @@ for _function, _explain, _numpy in (
         _explain,
         _reference(_exact(_numpy), True),
         "biufc",
-        shapes=_pairs,
+        shapes=vectors(2),
         accepted=("N",),
         operands=2,
     )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import switch
-from pydp.algorithms.registry import Algorithm, register
+from pydp.algorithms.registry import Algorithm, alike, register
 from pydp.algorithms.runs.request import Heads, explained, launched, prepare
 from pydp.algorithms.select.policy import SelectSpec
 from pydp.algorithms.select.results import trimmed_alike
@@ -240,7 +240,7 @@ register(
         _explain_reduce,
         _reduce_reference,
         sizes=("1048576",),
-        shapes=lambda size: [size, size],
+        shapes=alike(2),
         operands=2,
         dtype="int32",
     )

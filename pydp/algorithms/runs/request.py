@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.algorithms.arguments import by_key
+from pydp.algorithms.arguments import by_key, check_same_shape
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.runs.equality import differ
@@ -22,7 +22,6 @@ from pydp.algorithms.select.request import (
     given_count,
 )
 from pydp.dtypes import check_kept_whole, check_supported, native
-from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation
 from pydp.model.family import Key, Keyed
 from pydp.runtime.call import Call
@@ -82,8 +81,8 @@ def prepare(request: Heads, where: dict[str, Any]) -> tuple[Prepared, Operator |
     keys = call.input("keys")
     check_types(call, keys.dtype, False)
     others = call.input("values") if call.has("values") else None
-    if others is not None and others.shape != keys.shape:
-        raise InvalidArgument(f"values has shape {others.shape}; the shape of keys, {keys.shape}, is needed")
+    if others is not None:
+        check_same_shape("values", others, "keys", keys)
     if sums is not None and others is not None:
         sums.check(call.device)
         for dtype in (others.dtype, sums.dtype):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, integer
-from pydp.algorithms.registry import Algorithm, Shape, register
+from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.select.policy import SelectSpec
 from pydp.algorithms.select.request import Request, check_choice, explained, launched
 from pydp.algorithms.select.results import columns, counted, rows, trimmed
@@ -296,10 +296,6 @@ def _indexes_reference(function: Callable[[np.ndarray], Any], x: Any) -> list[Ex
     return [Expected(one.astype(np.int64)) for one in (found if isinstance(found, tuple) else (found,))]
 
 
-def _masked(size: Shape) -> list[Shape] | None:
-    return [size, size] if len(size) == 1 else None
-
-
 for _function, _reference, _options in (
     (select, _select_reference, {"predicate": "x > 0"}),
     (partition, _partition_reference, {"predicate": "x > 0"}),
@@ -324,7 +320,7 @@ register(
         functools.partial(_explain, "compress"),
         _compress_reference,
         sizes=("1048576",),
-        shapes=_masked,
+        shapes=vectors(2),
         accepted=("N",),
         operands=2,
         dtype="uint8",

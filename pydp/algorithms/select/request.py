@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.algorithms.arguments import by_key
+from pydp.algorithms.arguments import by_key, check_same_shape
 from pydp.algorithms.operators.predicate import Predicate, nonzero, predicate_of
 from pydp.algorithms.reduce.passes import collapse
 from pydp.algorithms.select.plan import COUNT, Condition, Job, SelectPlan, select_plan
@@ -139,8 +139,7 @@ def check_mask(mask: Operand, x: Operand, which: str) -> None:
     if which != "compress":
         if mask.dtype != np.bool_ and mask.dtype != np.uint8:
             raise InvalidArgument(f"mask has dtype {mask.dtype}; bool and uint8 are accepted")
-        if mask.shape != x.shape:
-            raise InvalidArgument(f"mask has shape {mask.shape}; the shape of x, {x.shape}, is needed")
+        check_same_shape("mask", mask, "x", x)
     elif len(mask.shape) != 1 or mask.size > x.size:
         raise InvalidArgument(
             f"mask has shape {mask.shape}; rank 1 and at most as many elements as x, {x.size}, are accepted"
