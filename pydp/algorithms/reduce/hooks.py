@@ -244,7 +244,7 @@ def _hook(hooks: Hooks, source: np.dtype | None, second: np.dtype | None) -> dic
         "sign": hooks.sign,
         "nan": hooks.nan,
         "finish": hooks.finish,
-        "ddof": repr(float(hooks.ddof)) + ("f" if hooks.members[0][1].itemsize == 4 else ""),
+        "ddof": repr(float(hooks.ddof)) + ("f" if hooks.members[0][1] in (np.float32, np.complex64) else ""),
     }
 
 
