@@ -11,7 +11,8 @@
 ## array whose indexes these are; 1: flat), rest (the other elements follow the kept ones), ranks (the number of heads
 ## before the end of each element's run is stored at the index that s has for the element), sums, summand (C type of the
 ## values s), sum (C type of the sums), convert (of a value x), combine_sums (text of the operator of sums), pads (bytes of
-## padding in the state), count_type ("" or the C type of the caller's count).
+## padding in the state), count_type ("" or the C type of the caller's count), bounded (n is read on the device: the
+## first n elements of the arrays count; see pydp.algorithms.lengths).
 <%def name="prelude()">
 #pragma OPENCL FP_CONTRACT OFF
 ${declarations}
@@ -60,8 +61,21 @@ static VALUE state_of(const long count, const SUM sum) {
 <%def name="array(letter, kind, unit)">
 global const ${kind}* ${letter}, const long ${letter}_offset${"" if unit else f", const long {letter}_step"}
 </%def>
-## The input arguments of the kernel and its functions, and their names in calls.
-<%def name="inputs()">
+## The input arguments of the functions of the kernel, and their names in calls. The kernel has `kernel_inputs` and
+## begins with `begin_kernel`, which defines n.
+<%def name="kernel_inputs()">
+% if bounded:
+${inputs("capacity").strip()}, global const long* length
+% else:
+${inputs().strip()}
+% endif
+</%def>
+<%def name="begin_kernel()">
+% if bounded:
+    const long n = length[0];
+% endif
+</%def>
+<%def name="inputs(n='n')">
 ${array("k", "SOURCE", k_unit).strip()}
 % if elements or rest:
 , ${array("e", "WORD_OF_ELEMENT", e_unit).strip()}
@@ -69,7 +83,7 @@ ${array("k", "SOURCE", k_unit).strip()}
 % if sums or ranks:
 , ${array("s", "SUMMAND", s_unit).strip()}
 % endif
-, const long n, const int part
+, const long ${n}, const int part
 </%def>
 <%def name="names(letter, unit)">${letter}, ${letter}_offset${"" if unit else f", {letter}_step"}</%def>
 <%def name="input_names()">

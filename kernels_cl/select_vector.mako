@@ -109,7 +109,8 @@ static VALUE aggregate(${common.inputs()}, const long begin, const long end) {
 }
 % endif
 % if phase == "reduce":
-kernel void select_elements(${common.inputs()}, global VALUE* aggregates) {
+kernel void select_elements(${common.kernel_inputs()}, global VALUE* aggregates) {
+    ${common.begin_kernel()}
     const long p = get_group_id(0);
     aggregates[p] = aggregate(${common.input_names()}, p * part, min(p * part + part, n));
 }
@@ -156,13 +157,17 @@ typedef ${word}${wide} WIDE;
     }
 </%def>
 
-kernel void select_elements(${common.inputs()} ${common.outputs(phase)}) {
+kernel void select_elements(${common.kernel_inputs()} ${common.outputs(phase)}) {
+    ${common.begin_kernel()}
 % if phase == "single":
     const int p = take_partition(state, parts);
 % else:
     const int p = (int) get_group_id(0);
 % endif
     const long begin = (long) p * part;
+% if bounded:
+    if (p > 0 && begin >= n) return;
+% endif
     const long end = min(begin + part, n);
     const int size = (int) (end - begin);
     uchar flags[BLOCK];

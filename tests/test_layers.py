@@ -19,7 +19,7 @@ LAYERS = {
              "runtime", "local_memory", "space", "dtypes", "errors"],
     "pydp.algorithms": ["explain", "sets", "merge segments top_k", "search", "runs moves evaluate",
                         "forall histogram reductions select sort transpose", "matmul reduce", "scan",
-                        "composed dry_explanation registry", "lookback pieces", "operators",
+                        "composed dry_explanation registry", "lengths lookback pieces", "operators",
                         "arguments iteration_budget"],
     "pydp.lang": ["operator", "compile", "opencl", "analysis", "barriers", "execute", "frontend", "vector", "source",
                   "ir", "intrinsics", "numpy_math"],

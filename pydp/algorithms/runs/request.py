@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pydp.algorithms.arguments import by_key, check_same_shape
+from pydp.algorithms.lengths import check_limit, length_of, limit
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.runs.equality import differ
@@ -45,6 +46,7 @@ class Heads(NamedTuple):
     equal_nan: bool
     count: Any
     spec: Any
+    length: Any = None
 
 
 def launched(request: Heads, where: dict[str, Any]) -> tuple[Any, ...]:
@@ -60,7 +62,8 @@ def launched(request: Heads, where: dict[str, Any]) -> tuple[Any, ...]:
     outputs = [call.output((n,), dtypes[name], name) for name in request.results]
     outputs.append(call.output((), COUNT, "total"))
     outputs += [given_count(call, ready, request.count)] if request.count is not None else []
-    ready.plan.run(call, flattened(call, ready.inputs, n), outputs)
+    length = limit(call, n) if call.has("length") else None
+    ready.plan.run(call, flattened(call, ready.inputs, n), outputs, length=length)
     results: tuple[Any, ...] = call.finish(*outputs)
     return results[: len(request.results) + 1]
 
@@ -77,8 +80,11 @@ def prepare(request: Heads, where: dict[str, Any]) -> tuple[Prepared, Operator |
         values = normal_input("values", values)
         sums = operator_text(request.op, value_dtype(native(values.dtype), request.dtype, request.op))
         conversion(native(values.dtype), sums.dtype, "values")
-    call = Call.begin({"keys": request.keys, "values": values}, out=out, outputs=len(results) + 2, **where)
+    length = length_of(request.length)
+    arrays_in = {"keys": request.keys, "values": values, "length": length}
+    call = Call.begin(arrays_in, out=out, outputs=len(results) + 2, **where)
     keys = call.input("keys")
+    check_limit(length, keys.size)
     check_types(call, keys.dtype, False)
     others = call.input("values") if call.has("values") else None
     if others is not None:
@@ -96,7 +102,7 @@ def prepare(request: Heads, where: dict[str, Any]) -> tuple[Prepared, Operator |
     operator = None if sums is None else Keyed(sums, Key(sums.key))
     arrays = (keys.dtype, keys.size, stored.dtype.itemsize if stored is not None else 0, steps)
     summand, counted = None if read is None else read.dtype, None if count is None else np.dtype(count.dtype)
-    how = (results, request.equal_nan, summand, counted)
+    how = (results, request.equal_nan, summand, counted, length is not None)
     plan = _plan_of(call.device, arrays, how, operator, by_key(request.spec))
     return Prepared(call, plan, inputs, flat_of(keys), shape), sums
 
@@ -105,12 +111,12 @@ def prepare(request: Heads, where: dict[str, Any]) -> tuple[Prepared, Operator |
 def _plan_of(
     device: Any,
     arrays: tuple[np.dtype, int, int, tuple[int, ...]],
-    how: tuple[tuple[str, ...], bool, np.dtype | None, np.dtype | None],
+    how: tuple[tuple[str, ...], bool, np.dtype | None, np.dtype | None, bool],
     sums: Any,
     spec: Any,
 ) -> SelectPlan:
     dtype, n, element, steps = arrays
-    results, equal_nan, summand, count = how
+    results, equal_nan, summand, count, bounded = how
     condition = Condition("x[i] != x[i - 1]", dtype, differ(dtype, equal_nan), heads=True)
     job = Job(
         condition,
@@ -123,6 +129,7 @@ def _plan_of(
         summand=summand,
         sums=sums,
         count=count,
+        bounded=bounded,
     )
     return select_plan(device, job, spec)
 

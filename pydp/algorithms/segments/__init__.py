@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import check_same_shape, switch
-from pydp.algorithms.composed import placed
+from pydp.algorithms.composed import explanation_of, placed
 from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.scan import scan
 from pydp.algorithms.segments import reduction, sorts
@@ -72,7 +72,7 @@ def scan_by_key(
         return scan(values, op, segments=("keys", keys), device=device, wait_for=wait_for, **how)
     place = placed({"keys": keys, "values": values}, device, queue)
     described = {**how, "segments": _flags_like(keys), "device": place.device}
-    scan.__pydp_explain__(given(scan, (values, op), described))  # raises its errors before anything is enqueued
+    explanation_of(scan, values, op, **described)  # raises its errors before anything is enqueued
     place.after(wait_for)
     flags = sorts.head_flags(place.field(keys), axis, switch(reverse, "reverse"), place.where, wait_for)
     return scan(values, op, segments=("flags", flags), device=place.device, **how)
@@ -254,7 +254,7 @@ def _explain_scan(g: Given) -> Explanation:
     how = {name: value for name, value in vars(g).items() if name not in ("keys", "values", "op")}
     integers = keys.dtype.kind in "iu"
     segments = ("keys", keys) if integers else _flags_like(keys)
-    found: Explanation = scan.__pydp_explain__(given(scan, (values, g.op), {**how, "segments": segments}))
+    found = explanation_of(scan, values, g.op, **{**how, "segments": segments})
     found.choices.insert(
         0,
         "the scan compares the integer keys itself"

@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, integer
+from pydp.algorithms.lengths import whole
 from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.select.policy import SelectSpec
 from pydp.algorithms.select.request import Request, check_choice, explained, launched
 from pydp.algorithms.select.results import columns, counted, rows, trimmed
 from pydp.algorithms.select.stream import select_in_pieces, too_large
 from pydp.algorithms.sort import sort
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, OutOfResources
 from pydp.model.explanation import Explanation, Given
 from pydp.model.explanation import given as arguments_of
 from pydp.runtime.placement import normal_input
@@ -36,6 +37,7 @@ def select(
     *,
     mask: Any = None,
     count: Any = None,
+    length: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -55,6 +57,9 @@ def select(
     NumPy arrays and pyopencl Arrays wait and return arrays of the exact length.
 
     count: a device scalar (Field or pyopencl Array of one int32 or int64) that receives the number of kept elements.
+    length: only the first `length` elements count: an integer, or a Field or pyopencl Array of one integer, such as the
+    `count` of another call. The kernels read it on the device, so the call does not wait for it, nor for the length of
+    a result that is `x`. On the device, a negative length counts as 0, and one that exceeds the array as its size.
     spec: a SelectSpec, or a mapping of some of its fields.
 
     Raises InvalidArgument for an invalid predicate, mask, count or spec, and UnsupportedOnDevice for dtypes that the
@@ -67,7 +72,7 @@ def select(
     ``cub::DeviceSelect``.
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return _found(trimmed, "select", x, mask, predicate, count, where)
+    return _found(trimmed, "select", x, mask, predicate, count, length, where)
 
 
 def compress(
@@ -76,6 +81,7 @@ def compress(
     axis: int | None = None,
     *,
     count: Any = None,
+    length: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -96,12 +102,13 @@ def compress(
         raise InvalidArgument(f"axis={axis!r} is not supported by compress; None is accepted")
     if mask is None:
         raise InvalidArgument("mask is None; a bool or integer array of rank 1 is accepted")
-    return _found(trimmed, "compress", x, mask, None, count, where)
+    return _found(trimmed, "compress", x, mask, None, count, length, where)
 
 
 def flatnonzero(
-    x: Any, *, count: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None, spec: Any = None
-) -> Any:
+    x: Any, *, count: Any = None, length: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None,
+    spec: Any = None,
+) -> Any:  # fmt: skip
     """Return the indexes (int64) of the elements of `x` in C order that are not zero, as ``numpy.flatnonzero``.
 
     x: array of numbers or bools of any shape; NaN is not zero. Other arguments, the length of the result, errors and
@@ -111,12 +118,13 @@ def flatnonzero(
     array([1, 3])
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return _found(trimmed, "flatnonzero", x, None, None, count, where)
+    return _found(trimmed, "flatnonzero", x, None, None, count, length, where)
 
 
 def nonzero(
-    x: Any, *, count: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None, spec: Any = None
-) -> tuple[Any, ...]:
+    x: Any, *, count: Any = None, length: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None,
+    spec: Any = None,
+) -> tuple[Any, ...]:  # fmt: skip
     """Return the indexes of the elements of `x` that are not zero, one array (int64) per axis, as ``numpy.nonzero``.
 
     x: array of numbers or bools of rank 1 or more; the elements are visited in C order. Other arguments, the length of
@@ -126,12 +134,13 @@ def nonzero(
     (array([0, 1]), array([1, 0]))
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return _found(columns, "nonzero", x, None, None, count, where)
+    return _found(columns, "nonzero", x, None, None, count, length, where)
 
 
 def argwhere(
-    x: Any, *, count: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None, spec: Any = None
-) -> Any:
+    x: Any, *, count: Any = None, length: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None,
+    spec: Any = None,
+) -> Any:  # fmt: skip
     """Return the indexes of the elements of `x` that are not zero as rows (int64) of a matrix, as ``numpy.argwhere``.
 
     x: array of numbers or bools of rank 1 or more. Other arguments, the number of rows, errors and source: see
@@ -142,7 +151,7 @@ def argwhere(
            [1, 0]])
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return _found(rows, "argwhere", x, None, None, count, where)
+    return _found(rows, "argwhere", x, None, None, count, length, where)
 
 
 def partition(
@@ -152,6 +161,7 @@ def partition(
     mask: Any = None,
     axis: int | None = -1,
     count: Any = None,
+    length: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -168,8 +178,8 @@ def partition(
 
     With an integer or a sequence of integers instead of a predicate, return a copy of `x` that is partitioned along
     `axis` at its k-th smallest elements, as ``numpy.partition`` (axis=None: the elements in C order). The copy is
-    sorted, which is a partition at every position; spec is then a SortSpec. axis applies to such calls only, mask and
-    count to the others.
+    sorted, which is a partition at every position; spec is then a SortSpec. axis applies to such calls only, mask,
+    count and length to the others. With `length`, the elements from there on are not written.
 
     >>> pydp.partition(np.array([3, -1, 4, 0, 5]), "x > 0")
     (array([ 3,  4,  5, -1,  0]), 3)
@@ -178,8 +188,8 @@ def partition(
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
     if _is_position(predicate):
-        return sort(_at_positions(x, predicate, axis, mask, count), axis=axis, **where)
-    return _found(counted, "partition", x, mask, predicate, count, where)
+        return sort(_at_positions(x, predicate, axis, mask, count, length), axis=axis, **where)
+    return _found(counted, "partition", x, mask, predicate, count, length, where)
 
 
 def _is_position(predicate: Any) -> bool:
@@ -193,10 +203,12 @@ def _is_position(predicate: Any) -> bool:
     return True
 
 
-def _at_positions(x: Any, kth: Any, axis: Any, mask: Any, count: Any) -> Any:
+def _at_positions(x: Any, kth: Any, axis: Any, mask: Any, count: Any, length: Any) -> Any:
     """x as an array, if the arguments of a partition at positions are right."""
-    if mask is not None or count is not None:
-        raise InvalidArgument(f"mask and count cannot be combined with the position {kth!r}; None is accepted with it")
+    if mask is not None or count is not None or length is not None:
+        raise InvalidArgument(
+            f"mask, count and length cannot be combined with the position {kth!r}; None is accepted with it"
+        )
     x = normal_input("x", x)
     positions_of(kth, x, axis)
     return x
@@ -217,14 +229,18 @@ def positions_of(kth: Any, x: Any, axis: Any) -> tuple[int, ...]:
 
 
 def _found(
-    finished: Callable[..., Any], which: str, x: Any, mask: Any, predicate: Any, count: Any, where: dict[str, Any]
-) -> Any:
+    finished: Callable[..., Any], which: str, x: Any, mask: Any, predicate: Any, count: Any, length: Any,
+    where: dict[str, Any],
+) -> Any:  # fmt: skip
     """The results of a call. finished: gives them their length."""
+    x, mask = whole(x, length), whole(mask, length)
     if not too_large(which, x, mask, where):
-        return finished(*_launched(which, x, mask, predicate, count, **where))
+        return finished(*_launched(which, x, mask, predicate, count, length, **where))
+    if length is not None:
+        raise OutOfResources(f"length= needs an array that fits the device's largest buffer; x has {x.nbytes} bytes")
 
     def run(which: str, part: Any, flags: Any) -> Any:
-        results = _launched(which, part, flags, predicate, None, **{**where, "wait_for": None})
+        results = _launched(which, part, flags, predicate, None, None, **{**where, "wait_for": None})
         return (counted if which == "partition" else trimmed)(*results)
 
     check_choice(Request(which, x, mask, predicate, count, where["spec"]))
@@ -238,6 +254,7 @@ def _launched(
     mask: Any,
     predicate: Any,
     count: Any,
+    length: Any,
     *,
     device: Any,
     queue: Any,
@@ -246,7 +263,7 @@ def _launched(
 ) -> Any:
     """The results of a call with space for all elements, and the number of kept elements."""
     where = {"device": device, "queue": queue, "wait_for": wait_for}
-    return launched(Request(which, x, mask, predicate, count, spec), where)
+    return launched(Request(which, x, mask, predicate, count, spec, length), where)
 
 
 # --- explanations and references -----------------------------------------------------------------------------
@@ -255,14 +272,16 @@ def _launched(
 def _explain(which: str, given: Given) -> Explanation:
     predicate = getattr(given, "predicate", None)
     if which == "partition" and _is_position(predicate):
-        x = _at_positions(given.x, predicate, given.axis, given.mask, given.count)
+        x = _at_positions(given.x, predicate, given.axis, given.mask, given.count, given.length)
         how = {"axis": given.axis, "spec": given.spec, **given.where}
         found: Explanation = sort.__pydp_explain__(arguments_of(sort, (x,), how))
         found.choices.insert(0, "all elements are sorted, which is a partition at every position")
         return found
     if which == "compress" and given.axis is not None:
         raise InvalidArgument(f"axis={given.axis!r} is not supported by compress; None is accepted")
-    request = Request(which, given.x, getattr(given, "mask", None), predicate, given.count, given.spec)
+    mask = whole(getattr(given, "mask", None), given.length)
+    x = whole(given.x, given.length)
+    request = Request(which, x, mask, predicate, given.count, given.spec, given.length)
     return explained(request, given.where)
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pydp.algorithms.arguments import by_key, check_same_shape
+from pydp.algorithms.lengths import check_limit, length_of, limit
 from pydp.algorithms.operators.predicate import Predicate, nonzero, predicate_of
 from pydp.algorithms.reduce.passes import collapse
 from pydp.algorithms.select.plan import COUNT, Condition, Job, SelectPlan, select_plan
@@ -32,6 +33,7 @@ class Request(NamedTuple):
     predicate: Any
     count: Any
     spec: Any
+    length: Any = None
 
 
 class Prepared(NamedTuple):
@@ -59,7 +61,8 @@ def launched(request: Request, where: dict[str, Any]) -> tuple[Any, ...]:
         made = call.output((n,), COUNT, "indexes")
     outputs = [made, call.output((), COUNT, "total")]
     outputs += [given_count(call, ready, request.count)] if request.count is not None else []
-    ready.plan.run(call, flattened(call, ready.inputs, n), outputs, steps)
+    length = limit(call, n) if call.has("length") else None
+    ready.plan.run(call, flattened(call, ready.inputs, n), outputs, steps, length)
     results: tuple[Any, ...] = call.finish(*outputs)
     return results
 
@@ -79,7 +82,8 @@ def prepare(request: Request, where: dict[str, Any]) -> Prepared:
     if count is not None:
         check_count(count)
     out = None if count is None else (None, None, count)
-    call = Call.begin({"x": request.x, "mask": request.mask}, out=out, outputs=3, **where)
+    length = length_of(request.length)
+    call = Call.begin({"x": request.x, "mask": request.mask, "length": length}, out=out, outputs=3, **where)
     x = call.input("x")
     shape = x.shape
     if which in ("nonzero", "argwhere") and not shape:
@@ -95,10 +99,12 @@ def prepare(request: Request, where: dict[str, Any]) -> Prepared:
     if mask is not None:
         decides, read = mask, flat_of(mask)
         x = x.view((read.size,), x.strides)
+    check_limit(length, x.size)
     axes = shape if which in ("nonzero", "argwhere") else (x.size,) if which in INDEXES else ()
     arrays = (x.dtype, x.size, read.strides[0], x.strides[0], axes)
     stored = None if count is None else np.dtype(count.dtype)
-    plan = _plan_of(call.device, which, arrays, Keyed(predicate, Key(predicate.key)), stored, by_key(request.spec))
+    keyed = Keyed(predicate, Key(predicate.key))
+    plan = _plan_of(call.device, which, arrays, keyed, stored, length is not None, by_key(request.spec))
     inputs = (decides, None if which in INDEXES else given, None)
     return Prepared(call, plan, inputs, x, shape)
 
@@ -180,6 +186,7 @@ def _plan_of(
     arrays: tuple[np.dtype, int, int, int, tuple[int, ...]],
     predicate: Any,
     count: np.dtype | None,
+    bounded: bool,
     spec: Any,
 ) -> SelectPlan:
     dtype, n, read_step, step, shape = arrays
@@ -195,6 +202,7 @@ def _plan_of(
         shape=shape,
         rest=which == "partition",
         count=count,
+        bounded=bounded,
     )
     return select_plan(device, job, spec)
 
