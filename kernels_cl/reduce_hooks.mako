@@ -174,8 +174,8 @@ result[${at}] = ${sum};\
     r0[at] = t.low;
     r1[at] = t.high;
 % elif how in ("variance", "deviation"):
-    const ${own} degrees = (${own}) t.count - (${own}) ${hook["ddof"]};
-    const ${own} variance = t.square / (degrees > 0 ? degrees : (${own}) 0);
+    const ${one} degrees = (${one}) t.count - (${one}) ${hook["ddof"]};
+    const ${one} variance = t.square / (degrees > 0 ? degrees : (${one}) 0);
     r0[at] = (${kind}) ${"sqrt(variance)" if how == "deviation" else "variance"};
 % elif how == "logarithm":
     r0[at] = (${kind}) (t.top + log(t.sum));
@@ -342,27 +342,33 @@ static tuple${w} merge${w}(tuple${w} a, const tuple${w} b) {
 ## Number, mean and sum of squared deviations from the mean (Chan, Golub, LeVeque: Updating formulae, 1979). A run keeps
 ## the sums of x - shift and of its square; its first element is the shift. The squared deviations of a run of n elements
 ## are at least 1/n of that sum of squares, because the shift is one of them: little is cancelled. On devices without
-## double, the mean has a second part, `low`, so that a large mean does not round the differences of means.
+## double, the mean has a second part, `low`, so that a large mean does not round the differences of means. Of complex
+## numbers, the squared deviations are the sums of those of both parts.
 ## Parameters: run (C type of the sums of a run), skips (see `value`).
 <%def name="moments(hook, w, adjacent, only_merge=False)">
 <%
     run, own = hook["run"], hook["members"][0][1]
+    pairs = own[-1] == "2"
+    real_run, real = (run[:-1], own[:-1]) if pairs else (run, own)
     test = valid(hook, run, w) if hook["skips"] else ""
-    one, none = splat(run, w, 1), splat(run, w, 0)
+    one, none, no_sum, no_square = splat(real_run, w, 1), splat(real_run, w, 0), splat(run, w, 0), splat(real, w, 0)
     two_parts = any(name == "low" for name, _, _ in hook["members"])
+    converted = lambda name, value: f"convert_{name}({value})" if name[-1] == "2" else to(name, w, value)
+    product = lambda a, b: f"({a}.x * {b}.x + {a}.y * {b}.y)" if pairs else f"{a} * {b}"
 %>
 % if not only_merge:
 typedef struct {
-    ${vector(run, w)} shift, sum, square;
+    ${vector(run, w)} shift, sum;
+    ${vector(real_run, w)} square;
 % if test:
-    ${vector(run, w)} count;
+    ${vector(real_run, w)} count;
 % endif
 } run${w};
 static run${w} start${w}(${inputs(hook, w)}) {
     run${w} r;
-    r.shift = ${to(run, w, "x")};
+    r.shift = ${converted(run, "x")};
 ## NaN for an infinite element, whose deviation is not a number; else 0.
-    r.sum = ${pick(w, none, "r.shift - r.shift", test) if test else "r.shift - r.shift"};
+    r.sum = ${pick(w, no_sum, "r.shift - r.shift", test) if test else "r.shift - r.shift"};
     r.square = ${none};
 % if test:
     r.count = ${pick(w, none, one, test)};
@@ -371,48 +377,48 @@ static run${w} start${w}(${inputs(hook, w)}) {
 }
 static run${w} extend${w}(run${w} r, ${inputs(hook, w)}, const int i) {
 % if test:
-    r.shift = ${pick(w, "r.shift", to(run, w, "x"), f"r.count == {none}")};
-    const ${vector(run, w)} d = ${pick(w, none, to(run, w, "x") + " - r.shift", test)};
+    r.shift = ${pick(w, "r.shift", converted(run, "x"), f"r.count == {none}")};
+    const ${vector(run, w)} d = ${pick(w, no_sum, converted(run, "x") + " - r.shift", test)};
     r.count += ${pick(w, none, one, test)};
 % else:
-    const ${vector(run, w)} d = ${to(run, w, "x")} - r.shift;
+    const ${vector(run, w)} d = ${converted(run, "x")} - r.shift;
 % endif
     r.sum += d;
-    r.square += d * d;
+    r.square += ${product("d", "d")};
     return r;
 }
 static tuple${w} closed${w}(const run${w} r, const long count, const long index, const long stride) {
     tuple${w} t;
-    const ${vector(own, w)} sum = ${to(own, w, "r.sum")};
+    const ${vector(own, w)} sum = ${converted(own, "r.sum")};
 % if test:
-    const ${vector(own, w)} shift = ${to(own, w, pick(w, none, "r.shift", f"r.count > {none}"))};
-    t.count = ${to(own, w, "r.count")};
-    const ${vector(own, w)} mean = sum / fmax(t.count, ${splat(own, w, 1)});
+    const ${vector(own, w)} shift = ${converted(own, pick(w, no_sum, "r.shift", f"r.count > {none}"))};
+    t.count = ${to(real, w, "r.count")};
+    const ${vector(own, w)} mean = sum / fmax(t.count, ${splat(real, w, 1)});
 % else:
-    const ${vector(own, w)} shift = ${to(own, w, "r.shift")};
+    const ${vector(own, w)} shift = ${converted(own, "r.shift")};
     t.count = count;
-    const ${vector(own, w)} mean = sum * ((${own}) 1 / (${own}) count);
+    const ${vector(own, w)} mean = sum * ((${real}) 1 / (${real}) count);
 % endif
-    const ${vector(own, w)} square = ${to(own, w, "r.square")} - sum * mean;
+    const ${vector(real, w)} square = ${to(real, w, "r.square")} - ${product("sum", "mean")};
 % if two_parts:
     ${two_sum(vector(own, w), "t.mean", "t.low", "shift", "mean")}
 % else:
     t.mean = shift + mean;
 % endif
-    t.square = ${pick(w, "square", splat(own, w, 0), f"square < {splat(own, w, 0)}")};
+    t.square = ${pick(w, "square", no_square, f"square < {no_square}")};
     return t;
 }
 % endif
 static tuple${w} merge${w}(tuple${w} a, const tuple${w} b) {
     const ${vector(own, w)} d = ${"(b.mean - a.mean) + (b.low - a.low)" if two_parts else "b.mean - a.mean"};
 % if hook["skips"]:
-    const ${vector(own, w)} count = a.count + b.count;
-    const ${vector(own, w)} share = b.count / fmax(count, ${splat(own, w, 1)});
-    a.square += b.square + d * d * (a.count * share);
+    const ${vector(real, w)} count = a.count + b.count;
+    const ${vector(real, w)} share = b.count / fmax(count, ${splat(real, w, 1)});
+    a.square += b.square + ${product("d", "d")} * (a.count * share);
 % else:
     const long count = a.count + b.count;
-    const ${own} share = (${own}) b.count / (${own}) count;
-    a.square += b.square + d * d * ((${own}) a.count * share);
+    const ${real} share = (${real}) b.count / (${real}) count;
+    a.square += b.square + ${product("d", "d")} * ((${real}) a.count * share);
 % endif
 % if two_parts:
     const ${vector(own, w)} mean = a.mean, more = a.low + d * share;

@@ -51,4 +51,7 @@ typedef ${accumulator}${width} results${width} __attribute__((aligned(sizeof(${a
 % endfor
     }
 </%def>
+## Of one row whose number of elements is read on the device: the last arguments, and n (see reduce_rows_vector).
+<%def name="limit_arguments(bounded)">${", global const long* restrict length, const ulong unit" if bounded else ""}</%def>
+<%def name="limit(bounded)">${"const ulong n = ((ulong) length[0] + unit - 1) / unit;" if bounded else ""}</%def>
 <%def name="seeded(initial, value)">${f'combine(initial[initial_offset], {value})' if initial else value}</%def>

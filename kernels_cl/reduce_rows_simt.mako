@@ -7,7 +7,7 @@
 ## Launch: one work-group of `lanes` per part of a row; rows vary fastest. Results are stored as (parts, rows).
 ## Parameters: declarations, operator (C function `T combine(T, T)`), source, accumulator (C types), convert (C
 ## expression of x), lanes (a power of two), items, waves, buffers, commutes, outer_dims (axes of the rows), initial
-## (there is a first value),
+## (there is a first value), bounded, empty (see reduce_rows_vector),
 ##   hook (see reduce_hooks.mako; None: none), and if there is one, last (this is the last pass), target (C type of the
 ##   results); the elements of a lane in a tile are then one run;
 ##   lowerings (of the tree's barriers), attribute, subgroups (see pydp.groups.barrier.build).
@@ -33,14 +33,16 @@ ${hooks.functions(hook, [], False, last)}
 ${parts.functions(source, accumulator, convert)}
 % endif
 
-kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
+kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong ${"capacity" if bounded else "n"},
                         const ulong part, const ulong rows, global ${target if hook else accumulator}* restrict result
-                        ${parts.arguments(outer_dims, initial, accumulator)}${hooks.arguments(hook, second, last) if hook else ""}) {
+                        ${parts.arguments(outer_dims, initial, accumulator)}${hooks.arguments(hook, second, last) if hook else ""}${parts.limit_arguments(bounded)}) {
+    ${parts.limit(bounded)}
     local ${accumulator} values[${lanes if commutes else buffers * lanes}];
     const ulong row = get_group_id(0) % rows;
     const int lane = (int) get_local_id(0);
     const ulong start = get_group_id(0) / rows * part;
-    const long count = (long) min(part, n - start);
+## Without elements, a work-group still passes all barriers: PoCL loses private values if a kernel returns before one.
+    const long count = ${"start < n ? (long) min(part, n - start) : 0" if bounded else "(long) min(part, n - start)"};
     const int tiles = (int) ((count + ${tile - 1}) / ${tile});
     ${parts.address("row", outer_dims)}
     x += (long) offset + row_start + (long) start * step;
@@ -107,7 +109,10 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
         }
     }
 % endif
-    if (lane == 0)
+% if bounded and empty:
+    if (lane == 0 && n == 0 && start == 0) result[0] = ${empty};
+% endif
+    if (lane == 0${" && count > 0" if bounded else ""})
 % if hook:
         ${hooks.store(hook, last, "get_group_id(0)", "sum")}
 % else:

@@ -14,6 +14,8 @@
 ## chunk, a power of two; 0: no chunks), chain (elements of an accumulator in a chunk), several (`each` is above 1),
 ## fixed (the number of elements of adjacent rows, if it is small and the rows are not cut into parts; else 0),
 ## outer_dims (axes of the rows), initial (there is a first value), joins (`each` is 1); with joins, the parameters of wg_lookback;
+## bounded (one row of `capacity` elements, of which the first length / unit, rounded up, count; length is read on the
+## device), empty (C expression of the result without elements; "": an earlier pass, which stores none);
 ##   operator, width, narrow, narrow_convert, wide, wide_convert (see reduce_parts.mako; width 0: no vectors);
 ##   hook (see reduce_hooks.mako; None: none; else narrow and the two conversions are not used), and if there is one,
 ##   last (this is the last pass), target (C type of the results).
@@ -262,15 +264,24 @@ static ${accumulator} folded(global const ${source}* restrict x, const long step
 % if joins:
 ${lookback.functions(accumulator)}
 % endif
-kernel ${one_lane} void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong n,
+kernel ${one_lane} void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong ${"capacity" if bounded else "n"},
                         const ulong part, const ulong rows, global ${target if hook else accumulator}* restrict result, const ulong each
 % if joins:
                         , volatile global uint* state, const uint tag
 % endif
-                        ${parts.arguments(outer_dims, initial, accumulator)}${hooks.arguments(hook, bool(hook["second"]), last) if hook else ""}) {
+                        ${parts.arguments(outer_dims, initial, accumulator)}${hooks.arguments(hook, bool(hook["second"]), last) if hook else ""}${parts.limit_arguments(bounded)}) {
+    ${parts.limit(bounded)}
     const ulong turns = (rows + each - 1) / each;
     const ulong first = get_global_id(0) % turns * each;
     const ulong start = get_global_id(0) / turns * part;
+% if bounded:
+    if (start >= n) {
+% if empty:
+        if (start == 0) result[0] = ${empty};
+% endif
+        return;
+    }
+% endif
     const long count = (long) min(part, n - start);
     x += (long) offset + (long) start * step;
     result += get_global_id(0) / turns * rows;
@@ -319,7 +330,7 @@ kernel ${one_lane} void reduce_rows(global const ${source}* restrict x, const ul
 % endif
 % if hook:
 % elif joins:
-        const int items = (int) get_global_size(0);
+        const int items = (int) ${"((n + part - 1) / part)" if bounded else "get_global_size(0)"};
         publish(state, tag, (int) get_global_id(0), AGGREGATE, sum);
         if (take_partition(state, items) < items - 1) return;
 % else:
@@ -331,7 +342,7 @@ kernel ${one_lane} void reduce_rows(global const ${source}* restrict x, const ul
     for (int row = 0; row < (int) rows; ++row) {
         ${accumulator} levels[32], found;
         int chunks = 0;
-        for (int p = row; p < (int) get_global_size(0); p += (int) rows) {
+        for (int p = row; p < (int) ${"((n + part - 1) / part)" if bounded else "get_global_size(0)"}; p += (int) rows) {
             while (!peek_surely(state, tag, p, AGGREGATE, &found)) {}
             ${carry("found", accumulator, "combine")}
         }

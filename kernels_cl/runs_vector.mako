@@ -87,8 +87,15 @@ static VALUE aggregate(${common.inputs()}, const long begin, const long end) {
 }
 % endif
 % if phase == "reduce":
-kernel ${one_lane} void select_elements(${common.inputs()}, global VALUE* aggregates) {
+kernel ${one_lane} void select_elements(${common.kernel_inputs()}, global VALUE* aggregates) {
+    ${common.begin_kernel()}
     const long p = get_group_id(0);
+% if bounded:
+    if (p * part >= n) { /* the state of no element; its sum, of an element of the array, is never used */
+        aggregates[p] = state_of(0, converted(s[S_AT(0)]));
+        return;
+    }
+% endif
     aggregates[p] = aggregate(${common.input_names()}, p * part, min(p * part + part, n));
 }
 % else:
@@ -102,13 +109,22 @@ static int recompute(${common.inputs()}, const int p, VALUE* result) {
 }
 % endif
 
-kernel ${one_lane} void select_elements(${common.inputs()} ${common.outputs(phase)}) {
+kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outputs(phase)}) {
+    ${common.begin_kernel()}
 % if phase == "single":
     const int p = take_partition(state, parts);
 % else:
     const int p = (int) get_group_id(0);
 % endif
     const long begin = (long) p * part;
+% if bounded:
+    if (begin >= n) {
+        if (p == 0) {
+            ${common.store_totals("0")}
+        }
+        return;
+    }
+% endif
     const long end = min(begin + part, n);
     const int size = (int) (end - begin);
 % if elements:

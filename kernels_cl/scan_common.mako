@@ -42,13 +42,27 @@ ${letter}, ${letter}_offset
 , ${letter}_within
 % endif
 </%def>
-## The input arguments of every function below: INPUTS in a declaration, INPUT_NAMES in a call.
-<%def name="inputs()">
+## The input arguments of every function below: INPUTS in a declaration, INPUT_NAMES in a call. The kernel has
+## `kernel_inputs` and begins with `begin_kernel`. bounded: n is read on the device (one row; see
+## pydp.algorithms.lengths), and work-groups without elements end.
+<%def name="kernel_inputs()">
+% if bounded:
+${inputs("capacity").strip()}, global const long* length
+% else:
+${inputs().strip()}
+% endif
+</%def>
+<%def name="begin_kernel()">
+% if bounded:
+    const long n = length[0];
+% endif
+</%def>
+<%def name="inputs(n='n')">
 ${layout_parameters("x", "const SOURCE", x_unit)}
 % if heads != "none":
 , ${layout_parameters("h", "const HEAD", h_unit)}
 % endif
-, const long n
+, const long ${n}
 % if rows:
 , const long row_length
 % endif

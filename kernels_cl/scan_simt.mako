@@ -104,7 +104,7 @@ static int recompute(${common.inputs()}, const int p, VALUE* result) {
 % endif
 
 kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void scan(
-    ${common.inputs()}
+    ${common.kernel_inputs()}
 % if phase == "reduce":
     , global VALUE* aggregates, global uchar* partition_heads
 % else:
@@ -119,6 +119,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
 %   endif
 % endif
 ) {
+    ${common.begin_kernel()}
     local VALUE tile[${padded}];
     local VALUE lane_value[${lanes + lanes // columns}];
     local VALUE row_value[${lanes // columns}];
@@ -141,7 +142,8 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
     const int p = (int) get_group_id(0);
 % endif
     const long begin = (long) p * part;
-    const int count = (int) min((long) part, n - begin);
+## Without elements, a work-group still passes all barriers: PoCL loses private values if a kernel returns before one.
+    const int count = (int) ${"max(0L, min((long) part, n - begin))" if bounded else "min((long) part, n - begin)"};
     const int active = (count + ${items - 1}) / ${items};
     const int stretch = LANE / ${columns} * ${columns * items} + LANE % ${columns};
     for (int i = 0; i < ${items}; ++i) {
@@ -176,16 +178,22 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
     ${group.rows_inclusive(lanes, columns, "LANE", "active")}
     ${barriers.synchronize("rows", lowerings, lanes)}
 % if phase == "reduce":
-    if (LANE == 0) {
+    if (LANE == 0${" && count > 0" if bounded else ""}) {
         VALUE sum;
         uchar head = 0;
         ${group.group_total(lanes, columns, "active", "sum", "head")}
         aggregates[p] = sum;
         partition_heads[p] = head;
     }
+%   if bounded:
+    if (LANE == 0 && count == 0) { /* an element of the array, for a prefix that no partition uses */
+        aggregates[p] = converted(x[x_at(${common.input_names()}, 0)]);
+        partition_heads[p] = 0;
+    }
+%   endif
 % else:
 %   if phase == "single":
-    if (LANE == 0 && p < parts - 1) {
+    if (LANE == 0 && p < parts - 1${" && count > 0" if bounded else ""}) {
         VALUE sum;
         uchar head = 0;
         ${group.group_total(lanes, columns, "active", "sum", "head")}
@@ -210,12 +218,12 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
         group_head = head;
     }
 %     if window > 1:
-    if (p > 0) {
+    if (p > 0${" && count > 0" if bounded else ""}) {
         ${lookback.look_back_together("p", recomputed, "LANE", window, lanes, lowerings, keeps)}
     }
 %     endif
 %   endif
-    if (LANE == 0) {
+    if (LANE == 0${" && count > 0" if bounded else ""}) {
         VALUE before;
         int have = 0;
 %   if start != "none":

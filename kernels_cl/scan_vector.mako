@@ -88,9 +88,17 @@ static int aggregate(${common.inputs()}, const long begin, const long end, VALUE
 }
 
 % if phase == "reduce":
-kernel ${one_lane} void scan(${common.inputs()}, global VALUE* aggregates, global uchar* partition_heads) {
+kernel ${one_lane} void scan(${common.kernel_inputs()}, global VALUE* aggregates, global uchar* partition_heads) {
+    ${common.begin_kernel()}
     const long p = get_group_id(0);
     VALUE v;
+%   if bounded:
+    if (p * part >= n) { /* an element of the array, for a prefix that no partition uses */
+        aggregates[p] = converted(x[X_AT(x_offset, 0)]);
+        partition_heads[p] = 0;
+        return;
+    }
+%   endif
     const int head = aggregate(${common.input_names()}, p * part, min(p * part + part, n), &v);
     aggregates[p] = v;
     partition_heads[p] = (uchar) head;
@@ -113,7 +121,7 @@ static int recompute(${common.inputs()}, const int p, VALUE* v) {
 % endif
 
 kernel ${one_lane} void scan(
-    ${common.inputs()}, ${common.layout_parameters("y", "VALUE", y_unit)}
+    ${common.kernel_inputs()}, ${common.layout_parameters("y", "VALUE", y_unit)}
 % if phase == "single":
     , volatile global uint* state, const uint tag, const int parts
 % elif phase == "seeded":
@@ -123,12 +131,16 @@ kernel ${one_lane} void scan(
     , global VALUE* total_out
 % endif
 ) {
+    ${common.begin_kernel()}
 % if phase == "single":
     const int p = take_partition(state, parts);
 % else:
     const int p = (int) get_group_id(0);
 % endif
     const long begin = (long) p * part;
+% if bounded:
+    if (begin >= n) return;
+% endif
     const long end = min(begin + part, n);
     VALUE acc;
     int have = 0;

@@ -13,7 +13,8 @@
 ## values s), sum (C type of the sums), convert (of a value x), combine_sums (text of the operator of sums), pads (bytes of
 ## padding in the state), kept (None, or the index in `counters` of a number that is not 0 if the sort that should have
 ## written k has left it alone, because `unsorted` is sorted; see sort_radix_rounds), count_type ("" or the C type of the
-## caller's count).
+## caller's count), bounded (n is read on the device: the first n elements of the arrays count; see
+## pydp.algorithms.lengths).
 <%def name="prelude()">
 #pragma OPENCL FP_CONTRACT OFF
 ${declarations}
@@ -62,8 +63,34 @@ static VALUE state_of(const long count, const SUM sum) {
 <%def name="array(letter, kind, unit)">
 global const ${kind}* ${letter}, ${"const " if kept is None else ""}long ${letter}_offset${"" if unit else f", const long {letter}_step"}
 </%def>
-## The input arguments of the kernel and its functions, and their names in calls.
-<%def name="inputs()">
+## The input arguments of the functions of the kernel, and their names in calls. The kernel has `kernel_inputs` and
+## begins with `begin_kernel`, which defines n and takes the source if that was sorted already.
+<%def name="kernel_inputs()">
+% if bounded:
+${inputs("capacity").strip()}, global const long* length
+% else:
+${inputs().strip()}
+% endif
+% if kept is not None:
+, global const SOURCE* unsorted, const long unsorted_offset, global const uint* counters
+% endif
+</%def>
+<%def name="begin_kernel()">
+% if bounded:
+    const long n = length[0];
+% endif
+% if kept is not None:
+    if (counters[${kept}]) {
+        k = unsorted;
+        k_offset = unsorted_offset;
+%   if elements:
+        e = (global const WORD_OF_ELEMENT*) unsorted;
+        e_offset = unsorted_offset;
+%   endif
+    }
+% endif
+</%def>
+<%def name="inputs(n='n')">
 ${array("k", "SOURCE", k_unit).strip()}
 % if elements or rest:
 , ${array("e", "WORD_OF_ELEMENT", e_unit).strip()}
@@ -71,7 +98,7 @@ ${array("k", "SOURCE", k_unit).strip()}
 % if sums or ranks:
 , ${array("s", "SUMMAND", s_unit).strip()}
 % endif
-, const long n, const int part
+, const long ${n}, const int part
 </%def>
 <%def name="names(letter, unit)">${letter}, ${letter}_offset${"" if unit else f", {letter}_step"}</%def>
 <%def name="input_names()">
@@ -83,24 +110,6 @@ ${names("k", k_unit)}
 , ${names("s", s_unit)}
 % endif
 , n, part
-</%def>
-## The arguments of the kernel for a source that was sorted already, and the statements that take it.
-<%def name="sorted_source()">
-% if kept is not None:
-, global const SOURCE* unsorted, const long unsorted_offset, global const uint* counters
-% endif
-</%def>
-<%def name="choose_source()">
-% if kept is not None:
-    if (counters[${kept}]) {
-        k = unsorted;
-        k_offset = unsorted_offset;
-%   if elements:
-        e = (global const WORD_OF_ELEMENT*) unsorted;
-        e_offset = unsorted_offset;
-%   endif
-    }
-% endif
 </%def>
 ## The results of the kernel that stores.
 <%def name="outputs(phase)">

@@ -59,10 +59,9 @@ static int recompute(${common.inputs()}, const int p, VALUE* result) {
 % endif
 
 kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void select_elements(
-    ${common.inputs()} ${common.sorted_source()}
-    ${", global VALUE* aggregates" if phase == "reduce" else capture(common.outputs, phase)}
+    ${common.kernel_inputs()} ${", global VALUE* aggregates" if phase == "reduce" else capture(common.outputs, phase)}
 ) {
-    ${common.choose_source()}
+    ${common.begin_kernel()}
     local uchar flags[${tile}];
     local VALUE lane_value[${lanes + lanes // columns}];
     local VALUE row_value[${lanes // columns}];
@@ -87,7 +86,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
     const int p = (int) get_group_id(0);
 % endif
     const long begin = (long) p * part;
-    const int count = (int) min((long) part, n - begin);
+    const int count = (int) ${"max(0L, min((long) part, n - begin))" if bounded else "min((long) part, n - begin)"};
     const int active = (count + ${items - 1}) / ${items};
     for (int at = LANE; at < count; at += ${lanes}) {
         flags[at] = (uchar) (KEEP(begin + at));
@@ -123,6 +122,10 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
 % if phase == "reduce":
         aggregates[p] = sum;
     }
+%   if bounded:
+    if (LANE == 0 && count == 0) /* the state of no element; a sum is never used */
+        aggregates[p] = ${{"count": "0", "lengths": "(VALUE) (0, 0)", "sums": "state_of(0, converted(s[S_AT(0)]))"}[kind]};
+%   endif
 % else:
         group_sum = sum;
         VALUE before;
@@ -155,7 +158,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
         ${group.rows_exclusive(lanes, columns, "active", "before", "have")}
     }
     ${barriers.synchronize("prefixes", lowerings, lanes)}
-    const long kept_before = p > 0 ? COUNT_OF(group_before) : 0;
+    const long kept_before = ${"count > 0 && " if bounded else ""}p > 0 ? COUNT_OF(group_before) : 0;
     const int kept = count > 0 ? (int) COUNT_OF(group_sum) : 0;
     if (LANE < active) {
         VALUE sum;
@@ -203,10 +206,10 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
         const long previous = j > 0 ? begin + places[j - 1] : kept_before > 0 ? LAST_OF(group_before) : 0;
         if (kept_before + j > 0) lengths_out[kept_before + j - 1] = begin + places[j] - previous;
     }
-    if (LANE == 0 && begin + count == n && kept_before + kept > 0)
+    if (LANE == 0 && ${"count > 0 && " if bounded else ""}begin + count == n && kept_before + kept > 0)
         lengths_out[kept_before + kept - 1] = n - (kept > 0 ? begin + places[kept - 1] : LAST_OF(group_before));
 %   endif
-    if (LANE == 0 && begin + count == n) {
+    if (LANE == 0 && begin + count == n${" && (count > 0 || p == 0)" if bounded else ""}) {
         ${common.store_totals("kept_before + kept")}
     }
 % endif

@@ -166,8 +166,8 @@ static VALUE aggregate(${common.inputs()}, const long begin, const long end) {
 }
 % endif
 % if phase == "reduce":
-kernel ${one_lane} void select_elements(${common.inputs()} ${common.sorted_source()}, global VALUE* aggregates) {
-    ${common.choose_source()}
+kernel ${one_lane} void select_elements(${common.kernel_inputs()}, global VALUE* aggregates) {
+    ${common.begin_kernel()}
     const long p = get_group_id(0);
     aggregates[p] = aggregate(${common.input_names()}, p * part, min(p * part + part, n));
 }
@@ -214,14 +214,17 @@ typedef ${word}${wide} WIDE;
     }
 </%def>
 
-kernel ${one_lane} void select_elements(${common.inputs()} ${common.sorted_source()} ${common.outputs(phase)}) {
-    ${common.choose_source()}
+kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outputs(phase)}) {
+    ${common.begin_kernel()}
 % if phase == "single":
     const int p = take_partition(state, parts);
 % else:
     const int p = (int) get_group_id(0);
 % endif
     const long begin = (long) p * part;
+% if bounded:
+    if (p > 0 && begin >= n) return;
+% endif
     const long end = min(begin + part, n);
     const int size = (int) (end - begin);
     uchar flags[BLOCK];

@@ -1,4 +1,4 @@
-"""Validation of common arguments (axes, integers, booleans), and cache keys for unhashable arguments."""
+"""Validation of common arguments (axes, integers, booleans, shapes), and cache keys for unhashable arguments."""
 
 from __future__ import annotations
 
@@ -23,6 +23,21 @@ def switch(value: Any, name: str) -> bool:
     if isinstance(value, (bool, np.bool_, int, np.integer)) and value in (0, 1):
         return bool(value)
     raise InvalidArgument(f"{name} is {value!r}; True or False is accepted")
+
+
+def check_same_shape(name: str, array: Any, other: str, wanted: Any) -> None:
+    """Raise InvalidArgument unless the array `name` has the shape of the array `other`."""
+    if tuple(array.shape) != tuple(wanted.shape):
+        raise InvalidArgument(
+            f"{name} has shape {tuple(array.shape)}; the shape of {other}, {tuple(wanted.shape)}, is needed"
+        )
+
+
+def refuse_shared(call: Any, written: Any, *inputs: Any, name: str = "out") -> None:
+    """Raise InvalidArgument if an output shares memory with an input; None stands for no input."""
+    for one in inputs:
+        if one is not None and call.overlaps(one, written):
+            raise InvalidArgument(f"{name} shares memory with {one.name}; a separate array is needed")
 
 
 def axis_of(axis: Any, rank: int, accepted: str = "an integer or None") -> int:

@@ -4,27 +4,42 @@ An algorithm declares itself at the end of its folder's ``__init__``:
 
     register(Algorithm(scan, _explain, _reference, sizes=("65536", "2048x2048"), dtype="int32"))
 
-No other registration is needed: `algorithms` imports every folder of this package.
+No other registration is needed: `algorithms` imports every folder of this package, and :mod:`pydp.random`.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pydp.model.explanation import Explanation, Given, explained_by
 from pydp.tuning.reference import Expected, checked_by
 
-__all__ = ["Algorithm", "Shape", "algorithms", "register"]
+__all__ = ["Algorithm", "Shape", "algorithms", "alike", "register", "vectors"]
 
 Shape = tuple[int, ...]
+Passed = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def _one_array(size: Shape) -> list[Shape] | None:
-    return [size]
+def alike(count: int) -> Callable[[Shape], list[Shape] | None]:
+    """The shapes of `count` operands of the same shape, of any rank."""
+    return lambda size: [size] * count
+
+
+def vectors(count: int) -> Callable[[Shape], list[Shape] | None]:
+    """The shapes of `count` operands of rank 1 and equal length; other sizes are not accepted."""
+    return lambda size: [size] * count if len(size) == 1 else None
+
+
+_one_array = alike(1)
+
+
+def _in_order(arrays: Sequence[Any], options: dict[str, Any]) -> Passed:
+    return tuple(arrays), options
 
 
 @dataclass(frozen=True)
@@ -35,13 +50,17 @@ class Algorithm:
     result of a call, or None if NumPy has no such function (see :mod:`pydp.tuning.reference`).
 
     sizes: default sizes for tuning, such as "65536" or "2048x2048". shapes: returns the operands' shapes for a size, or
-    None if the size is not accepted. accepted: names of the accepted sizes, for messages. operands: the number of
-    arrays that the function takes. dtype: default dtype of the operands in `pydp tune`. dtypes: the accepted dtype
-    kinds (of NumPy's "biufc"). numbers: the values to tune with: "small" (their sums are exact), "spread" (over the
-    range of the dtype), "counts" (small and non-negative) or "sorted" (small, non-negative and sorted). options:
+    None or no shapes if the size is not accepted. accepted: names of the accepted sizes, for messages. operands: the
+    number of arrays that the function takes. dtype: default dtype of the operands in `pydp tune`. dtypes: the accepted
+    dtype kinds (of NumPy's "biufc"). numbers: the values to tune with: "small" (their sums are exact), "spread" (over
+    the range of the dtype), "counts" (small and non-negative) or "sorted" (small, non-negative and sorted). options:
     additional keywords.
 
     benchmark: the name of a module with a function ``run(device, quick)`` that returns rows; "" if there is none.
+
+    For `pydp run` and `pydp explain`: own_dtypes: the dtypes of operands, by position, that do not have the dtype of
+    the option ``--dtype``. more: more operands are accepted. passed: returns the positional and keyword arguments of a
+    call from the operands and the options. label: the name in commands, if it is not the name of the function.
     """
 
     function: Callable[..., Any]
@@ -56,11 +75,20 @@ class Algorithm:
     numbers: str = "small"
     options: Mapping[str, Any] = field(default_factory=dict)
     benchmark: str = ""
+    own_dtypes: Mapping[int, str] = field(default_factory=dict)
+    more: bool = False
+    passed: Callable[[Sequence[Any], dict[str, Any]], Passed] = _in_order
+    label: str = ""
 
     @property
     def name(self) -> str:
-        """The name of the function, as used in commands."""
-        return self.function.__name__
+        """The name in commands."""
+        return self.label or self.function.__name__
+
+    @property
+    def tunable(self) -> bool:
+        """Whether the function has specializations."""
+        return "spec" in inspect.signature(self.function).parameters
 
 
 _registered: dict[str, Algorithm] = {}
@@ -79,4 +107,5 @@ def algorithms() -> dict[str, Algorithm]:
     for module in pkgutil.iter_modules(package.__path__):
         if module.ispkg:
             importlib.import_module(f"{package.__name__}.{module.name}")
+    importlib.import_module("pydp.random")
     return dict(sorted(_registered.items()))

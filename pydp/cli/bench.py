@@ -21,7 +21,6 @@ _OTHERS = (
     "vector_functions",
     "random",
     "moves",
-    "evaluate",
     "barrier",
     "lds",
     "overhead",
@@ -66,11 +65,10 @@ def bench(
     """Run each BENCHMARK and compare it with the device's limits, NumPy and other libraries that are installed.
 
     Without BENCHMARK, it runs all except tuning, which takes half an hour. A BENCHMARK is an algorithm,
-    vector_functions (kernels of users, compared with Numba), random (random numbers), moves (data movement), evaluate
-    (expressions of arrays), barrier (implementations of barriers), lds (bank conflicts
-    of local memory), overhead (the time of a call beyond the driver's own), first_call (the first call of a new
-    function), compat (pydp.compat.pyopencl compared with pyopencl) or tuning (tuned specializations compared with all
-    candidates).
+    vector_functions (kernels of users, compared with Numba), random (random numbers), moves (data movement), barrier
+    (implementations of barriers), lds (bank conflicts of local memory), overhead (the time of a call beyond the
+    driver's own), first_call (the first call of a new function), compat (pydp.compat.pyopencl compared with pyopencl)
+    or tuning (tuned specializations compared with all candidates).
 
     With --specializations, it measures how well the cost model picks specializations, for families such as matmul and
     scan. Cases that are already in the --json file are not measured again, so a long measurement can be made in parts.

@@ -32,7 +32,8 @@ def _shapes(algorithm: Algorithm, words: list[str]) -> list[Any]:
     elif known and len(words) == 1 < algorithm.operands:
         size = known[0]
     shapes = algorithm.shapes(size) if size is not None else None
-    if (shapes is None and size is not None) or (size is None and len(words) != algorithm.operands):
+    count = min(len(words), algorithm.operands) if algorithm.more else len(words)
+    if (not shapes and size is not None) or (size is None and count != algorithm.operands):
         arrays = "one array" if algorithm.operands == 1 else f"{algorithm.operands} arrays"
         accepted = ", ".join(algorithm.accepted)
         raise click.UsageError(
@@ -75,11 +76,13 @@ def explain(
     kind = dtype or ("float32" if "f" in algorithm.dtypes else algorithm.dtype)
     call = algorithm.function
     try:
-        arrays = [_operand(one, kind) for one in _shapes(algorithm, given)]
+        dtypes = algorithm.own_dtypes
+        arrays = [_operand(one, dtypes.get(at, kind)) for at, one in enumerate(_shapes(algorithm, given))]
+        args, named = algorithm.passed(arrays, options)
         if target is not None:
-            sources = _on_target(target, call, arrays, options)
+            sources = _on_target(target, call, args, named)
         else:
-            found = pydp.explain(call, *arrays, device=pydp.device(which), **options)
+            found = pydp.explain(call, *args, device=pydp.device(which), **named)
             click.echo(str(found))
             sources = found.sources
     except (pydp.PydpError, TypeError) as error:
@@ -89,14 +92,16 @@ def explain(
             click.echo(f"--- {name}\n{text}")
 
 
-def _on_target(target: str, call: Any, arrays: list[np.ndarray], options: dict[str, Any]) -> dict[str, str]:
+def _on_target(target: str, call: Any, args: tuple[Any, ...], options: dict[str, Any]) -> dict[str, str]:
     """Print the study of a target; return the kernels' sources by name."""
     from pydp.model.explanation import sources_of
     from pydp.offline.study import study, target_of
     from pydp.offline.target import dry_run
     from pydp.offline.text import text_of
 
-    shapes = ", ".join("x".join(map(str, array.shape)) + f" {array.dtype}" for array in arrays)
-    click.echo(text_of(f"{call.__name__} of {shapes}", study(target, call, *arrays, **options)))
-    launches = dry_run(target_of(target), call, *arrays, **options)
+    arrays = [one for given in args for one in (given if isinstance(given, list) else [given])]
+    shapes = ", ".join("x".join(map(str, one.shape)) + f" {one.dtype}" for one in arrays if hasattr(one, "dtype"))
+    title = f"{call.__name__} of {shapes}" if shapes else call.__name__
+    click.echo(text_of(title, study(target, call, *args, **options)))
+    launches = dry_run(target_of(target), call, *args, **options)
     return sources_of(launch.kernel for launch in launches)

@@ -18,12 +18,14 @@ _WORDS = {"true": "True", "false": "False", "none": "None"}
 def _option(text: str) -> tuple[str, Any]:
     """``name=value`` as a keyword argument.
 
-    The value is a Python literal if it can be parsed as one, else the text itself. true, false and none are accepted
-    in lower case.
+    The value is the array of a .npy file, a Python literal if it can be parsed as one, else the text itself. true,
+    false and none are accepted in lower case.
     """
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise click.UsageError(f"{text!r} is neither a file nor an option of the form name=value")
+    if value.endswith(".npy"):
+        return name, load(value)
     try:
         return name, ast.literal_eval(_WORDS.get(value, value))
     except (ValueError, SyntaxError, RecursionError, MemoryError):  # thousands of parentheses raise the last two
@@ -31,9 +33,18 @@ def _option(text: str) -> tuple[str, Any]:
 
 
 def split(words: tuple[str, ...]) -> tuple[list[str], dict[str, Any]]:
-    """Split words into operands (they end in .npy or have no '=') and options."""
-    operands = [word for word in words if word.endswith(".npy") or "=" not in word]
+    """Split words into operands and options, such as ``op=max`` and ``mask=mask.npy``.
+
+    A word is an operand if it has no '='. A word that ends in .npy is also an operand if it is the name of a file, or
+    if the part before '=' is no name; else the option is the array of the file.
+    """
+    operands = [word for word in words if "=" not in word or (word.endswith(".npy") and not _is_array(word))]
     return operands, dict(_option(word) for word in words if word not in operands)
+
+
+def _is_array(word: str) -> bool:
+    """Whether a word with '=' that ends in .npy is an option."""
+    return word.partition("=")[0].isidentifier() and not Path(word).exists()
 
 
 def load(path: str) -> np.ndarray:
@@ -62,19 +73,22 @@ def load(path: str) -> np.ndarray:
 def run(algorithm: Algorithm, words: tuple[str, ...], output: tuple[Path, ...], which: str | None) -> None:
     """Run ALGORITHM on .npy files: pydp run scan x.npy -o y.npy op=max axis=0
 
-    NAME=VALUE is a keyword argument of the algorithm; VALUE is a Python literal or text. Without -o, the results are
-    printed.
+    NAME=VALUE is a keyword argument of the algorithm; VALUE is a .npy file, a Python literal or text. Without -o, the
+    results are printed. A function that changes its first array gives this array as result.
     """
     import pydp
 
     files, options = split(words)
-    if not files:
+    if not files and algorithm.operands:
         raise click.UsageError("no input is given; at least one .npy file is needed")
     arrays = [load(path) for path in files]
     try:
-        result = algorithm.function(*arrays, device=pydp.device(which), **options)
+        args, named = algorithm.passed(arrays, options)
+        result = algorithm.function(*args, device=pydp.device(which), **named)
     except (pydp.PydpError, TypeError) as error:
         raise click.ClickException(str(error)) from None
+    if result is None:
+        result = arrays[0]
     results = result if isinstance(result, tuple) else (result,)
     if not output:
         for item in results:

@@ -70,8 +70,10 @@ def tune(
         _import(source)
     elif clear:
         _clear(which)
+    elif algorithm is not None and not algorithm.tunable:
+        click.echo(f"{algorithm.name} has nothing to tune: it has no specializations")
     else:
-        wanted = [algorithm] if algorithm is not None else algorithms().values()
+        wanted = [algorithm] if algorithm is not None else [one for one in algorithms().values() if one.tunable]
         jobs = [(one, size, dtype or one.dtype) for one in wanted for size in (sizes or one.sizes)]
         for one, size, _ in jobs:
             _shapes(one, size)

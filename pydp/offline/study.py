@@ -40,7 +40,7 @@ def probed(target: Target, call: Callable[..., Any], *args: Any, **kw: Any) -> t
         dry_run(target, call, *args, **{**kw, "spec": SpecProbe()})
     except ProblemFound as found:
         return found.family, found.problem
-    except InvalidArgument:
+    except (InvalidArgument, TypeError):  # TypeError: there is no parameter spec
         dry_run(target, call, *args, **kw)  # raises what is wrong with the call itself
     return None
 

@@ -29,6 +29,8 @@ from pydp.runtime.drivers.devices import Device
 from pydp.runtime.placement import check_out, normal_input
 from pydp.runtime.programs.program import Kernel, complete_options
 
+_MOST_ZEROS = 1 << 30  # bytes of a result with the strides of an array; a larger one is one broadcast element
+
 
 class Target(Device):
     """A device that is not present: a profile with a compiler's name ("sm_90", "gfx90a").
@@ -254,13 +256,14 @@ class TargetCall(Call):
         return self.input(name)
 
     def output(self, shape: Sequence[int], dtype: Any, name: str = "out", keep: bool = False) -> Operand:
-        """An output without memory; its result is a broadcast zero."""
+        """An output without memory; its result is zeros, which take no memory until they are written."""
         shape, dtype = tuple(int(n) for n in shape), np.dtype(dtype)
         given = self._outs.pop(0) if self._outs else None
         if given is not None:
             check_out(given, shape, dtype, name)
         memory = self.queue.memory(given) if isinstance(given, np.ndarray) else Absent(prod(shape) * dtype.itemsize)
-        result = np.broadcast_to(np.zeros((), dtype), shape)
+        contiguous = prod(shape) * dtype.itemsize <= _MOST_ZEROS
+        result = np.zeros(shape, dtype) if contiguous else np.broadcast_to(np.zeros((), dtype), shape)
         operand = Operand(name, memory, 0, shape, c_strides(shape), dtype, None, result)
         self.queue.outputs.append(operand)
         return operand

@@ -7,6 +7,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+from pydp.algorithms.dry_explanation import explained_by_launches
+from pydp.algorithms.registry import Algorithm, Passed, alike, register
 from pydp.random.generator import Generator, default_rng
 
 __all__ = ["Generator", "default_rng"]
+
+
+def _passed(arrays: Sequence[Any], options: dict[str, Any]) -> Passed:
+    """The call of a command: a method of a generator that is made from the options seed, stream and offset."""
+    made = {name: options.pop(name) for name in ("seed", "stream", "offset") if name in options}
+    return (Generator(made.pop("seed", None), **made), *arrays), options
+
+
+def _reference(*arrays: Any, **named: Any) -> None:
+    """NumPy's generators give other numbers."""
+
+
+_FILLED = "one kernel makes all numbers: a work-item computes the blocks of its elements from the counter"
+_SORTED = "random keys of 64 bits are sorted (see argsort), and the order is taken"
+
+for _method, _choice, _operands in (
+    (Generator.random, _FILLED, 0),
+    (Generator.uniform, _FILLED, 0),
+    (Generator.normal, _FILLED, 0),
+    (Generator.standard_normal, _FILLED, 0),
+    (Generator.integers, _FILLED, 0),
+    (Generator.permutation, _SORTED, 1),
+    (Generator.shuffle, _SORTED + "; then the result is copied back", 1),
+):
+    _bound = getattr(Generator(0), _method.__name__)
+    register(
+        Algorithm(
+            _method,
+            explained_by_launches(_method, _choice, call=_bound),
+            _reference,
+            sizes=("1048576",),
+            shapes=alike(_operands),
+            accepted=("axes",) if _operands else ("size=N",),
+            operands=_operands,
+            passed=_passed,
+            label=f"random.{_method.__name__}",
+            benchmark="pydp.bench.bench_random",
+        )
+    )

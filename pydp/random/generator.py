@@ -15,7 +15,7 @@ from pydp.algorithms.sort import argsort
 from pydp.dtypes import check_supported
 from pydp.errors import InvalidArgument
 from pydp.random.fill import Draw, Place, fill, fill_in_parts
-from pydp.random.philox import philox, words
+from pydp.random.philox import WORD, philox
 from pydp.runtime.arrays.data import Array, FieldData
 from pydp.runtime.call import Call
 from pydp.runtime.field.construct import empty
@@ -112,8 +112,8 @@ class Generator:
         children = []
         for number in range(first, first + count):
             child = Generator(0)
-            upper = (stream & 0xFFFFFFFF, _CHILDREN | stream >> 32)
-            low, high, _, _ = philox((*words(number, 2), *upper), key)  # type: ignore[arg-type]
+            counter = (number & WORD, number >> 32, stream & WORD, _CHILDREN | stream >> 32)
+            low, high, _, _ = philox(counter, key)
             child._key = (low, high)
             children.append(child)
         return children
@@ -259,7 +259,8 @@ class Generator:
         if out is None:
             home = device_of(where)
             check_supported(draw.dtype, home, "dtype")
-            out = np.empty((), draw.dtype) if single else empty(shape, draw.dtype, home)
+            if not home.is_target:  # a target has no memory
+                out = np.empty((), draw.dtype) if single else empty(shape, draw.dtype, home)
         if needed(where, out):
             check_out(out, shape, draw.dtype, "out")
             check_supported(draw.dtype, device_of(where), "dtype")

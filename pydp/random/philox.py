@@ -23,8 +23,3 @@ def philox(counter: tuple[int, int, int, int], key: tuple[int, int]) -> tuple[in
         c0, c1, c2, c3 = (p1 >> 32) ^ c1 ^ k0, p1 & WORD, (p0 >> 32) ^ c3 ^ k1, p0 & WORD
         k0, k1 = (k0 + _WEYL[0]) & WORD, (k1 + _WEYL[1]) & WORD
     return c0, c1, c2, c3
-
-
-def words(value: int, count: int) -> tuple[int, ...]:
-    """The `count` lowest words of 32 bits of an integer, the lowest first."""
-    return tuple(value >> 32 * k & WORD for k in range(count))

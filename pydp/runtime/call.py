@@ -104,6 +104,9 @@ class Call:
         """
         if device is not None and getattr(device, "is_target", False):
             planned: Call = device.planned(inputs, out)
+            for name in writable:
+                if planned.has(name):
+                    placement.check_writable(planned._values[name], name)
             return planned
         call = cls.__new__(cls)
         call._recorder = claim()

@@ -274,6 +274,38 @@ def test_sums_and_products(device: Any) -> None:
     _same(pydp.sum(x > 1, where=True), np.sum(x > 1))
 
 
+def test_first_values(device: Any) -> None:
+    x = np.random.default_rng(0).integers(1, 4, (5, 12)).astype(np.int32)
+    mask, none = x > 1, np.zeros((5, 12), bool)
+    for name in ("sum", "prod", "min", "max"):
+        ours, numpys = getattr(pydp, name), getattr(np, name)
+        for named in ({"axis": 1}, {"axis": 1, "where": mask}, {"where": none}):
+            _same(ours(x, initial=2, **named), numpys(x, initial=2, **named))
+        first = pydp.full(1, 2, ours(x).dtype)
+        _same(ours(pydp.field(x), 1, where=pydp.field(mask), initial=first), numpys(x, 1, where=mask, initial=2))
+    _same(pydp.max(x[:0], axis=0, initial=-3), np.max(x[:0], axis=0, initial=-3))
+    nan = np.where(mask, np.nan, x).astype(np.float32)
+    _same(pydp.min(nan, where=~mask, initial=9), np.min(nan, where=~mask, initial=9))
+    assert np.isnan(pydp.min(nan, where=mask, initial=0))
+    assert "first value" in str(pydp.explain(pydp.min, x, where=mask, initial=1))
+    for named, match in (({"initial": 2.5}, "2.5"), ({"initial": [1, 2]}, "one value"), ({}, "initial= is needed")):
+        with pytest.raises(pydp.InvalidArgument, match=match):
+            pydp.min(x, where=mask, **named)
+
+
+@pytest.mark.oclgrind
+def test_variance_of_complex_numbers(device: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((9, 40)) + 1j * rng.standard_normal((9, 40)) + 300 - 100j).astype(np.complex64)
+    wide, mask = x.astype(np.complex128), rng.random((9, 40)) < 0.5
+    for named in ({}, {"axis": 1, "ddof": 1}, {"axis": 0, "where": mask}):
+        np.testing.assert_allclose(pydp.var(x, **named), np.var(wide, **named), rtol=2e-4)
+    _close(pydp.std(x.T, 0), np.std(wide, 1), np.float32)
+    x[2, 3], wide[2, 3] = (complex(0, np.nan),) * 2
+    _close(pydp.nanstd(x, 1), np.nanstd(wide, 1), np.float32)
+    assert np.isnan(pydp.var(x)) and np.isnan(pydp.var(x[:0], axis=0)).all()
+
+
 @pytest.mark.parametrize("dtype", ["f4", "i1", "u8", "?"])
 def test_products_of_vectors(device: Any, dtype: str) -> None:
     for n in (0, 1, 70, 5000, 100_003):
@@ -307,9 +339,36 @@ def test_norms(device: Any) -> None:
     _close(pydp.norm(x), np.linalg.norm(x.astype(np.float64)), np.float32)
     z = (x + 1j * x[::-1]).astype(np.complex64)
     _close(pydp.norm(z, 1, axis=1), np.abs(z.astype(np.complex128)).sum(1), np.float32)
-    for wrong in ({"ord": 3}, {"ord": "fro"}, {"ord": 1}, {"ord": 1, "axis": (0, 1)}, {"axis": 2}):
+    for wrong in ({"ord": 3}, {"ord": "nuc"}, {"ord": 2, "axis": (0, 1)}, {"axis": 2}):
         with pytest.raises(pydp.InvalidArgument):
             pydp.norm(x, **wrong)
+
+
+@pytest.mark.oclgrind
+def test_norms_of_matrices(device: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((3, 5, 4)).astype(np.float32)
+    z = (x + 1j * x[::-1]).astype(np.complex64)
+    for order in ("fro", 1, -1, np.inf, -np.inf):
+        for given_, axis, keepdims in ((x[0], None, False), (z, (0, 2), True), (x[:, ::2].T, (-1, 0), False)):
+            want = np.linalg.norm(given_, order, axis, keepdims)
+            got = np.asarray(pydp.norm(given_, order, axis, keepdims=keepdims))
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+            assert got.dtype == np.float32 and got.shape == np.shape(want)
+    out = np.zeros(3, np.float32)
+    assert pydp.norm(x, np.inf, (1, 2), out=out) is out
+    np.testing.assert_allclose(out, np.linalg.norm(x, np.inf, (1, 2)), rtol=1e-5)
+    np.testing.assert_allclose(pydp.norm(pydp.field(x[0]), 1).get(), np.linalg.norm(x[0], 1), rtol=1e-5)
+    assert "of the sums of magnitudes" in str(pydp.explain(pydp.norm, x[0], 1))
+    for named, match in (
+        ({"ord": 2, "axis": (0, 1)}, "singular values"),
+        ({"ord": "nuc", "axis": (0, 1)}, "singular values"),
+        ({"ord": 1, "axis": (1, 1)}, "two different axes"),
+        ({"ord": 3, "axis": (1, 2)}, "ord is 3; None, 'fro', 1, -1"),
+        ({"ord": "fro"}, "needs a matrix"),
+        ({"ord": 1, "axis": (1, 2), "out": np.zeros(4, np.float32)}, r"out has shape \(4,\)"),
+    ):
+        with pytest.raises(pydp.InvalidArgument, match=match):
+            pydp.norm(x, **named)
 
 
 def test_logarithms_of_sums_of_exponentials(device: Any) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from pydp.algorithms.dry_explanation import explained_by_launches
 from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.operators.expression import (
     WIDTH,
@@ -18,9 +20,9 @@ from pydp.algorithms.operators.expression import (
     number_argument,
 )
 from pydp.algorithms.operators.tree import listed, quoted
+from pydp.algorithms.registry import Algorithm, Passed, alike, register
 from pydp.dtypes import c_declarations, c_name, check_supported
 from pydp.errors import InvalidArgument
-from pydp.model.explanation import Explanation, Given, explained_by
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
@@ -161,16 +163,32 @@ def _prepared(
     return call, inputs, found, shape
 
 
-def _explain(given: Given) -> Explanation:
-    """Explain ``evaluate(expression, **values)``."""
-    values = given.values
-    places = (given.out, given.device, given.queue, given.wait_for)
-    call, inputs, found, shape = _prepared(given.expression, values, *places)
-    facts = {"device": call.device.name, "result": f"{shape} {found.dtype}", "inputs": len(inputs)}
-    choices = ["one kernel computes all elements; each array is read once"]
-    return Explanation(
-        f"evaluate {given.expression!r} on {call.device.name}", facts, choices, {"evaluate": found.source}
+def _reference(expression: str, /, **values: Any) -> None:
+    """NumPy has no such function."""
+
+
+def _passed(arrays: Sequence[Any], options: dict[str, Any]) -> Passed:
+    """The call of a command: the expression is an option, and its names have their arrays."""
+    expression = options.pop("expression", None)
+    if arrays or expression is None:
+        raise InvalidArgument("evaluate takes expression=TEXT and an array NAME=FILE.npy for each name in the text")
+    return (expression,), options
+
+
+register(
+    Algorithm(
+        evaluate,
+        explained_by_launches(
+            evaluate,
+            "one kernel computes all elements; each array is read once",
+            "on CPUs, contiguous arrays of one shape are computed in vectors; others element by element",
+        ),
+        _reference,
+        sizes=("1048576",),
+        shapes=alike(0),
+        accepted=("expression=TEXT and NAME=FILE.npy",),
+        operands=0,
+        passed=_passed,
+        benchmark="pydp.bench.bench_evaluate",
     )
-
-
-explained_by(evaluate, _explain)
+)

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.algorithms.arguments import by_key
+from pydp.algorithms.arguments import by_key, check_same_shape, refuse_shared
 from pydp.algorithms.merge.policy import FAMILY, MergeProblem, MergeSpec, stretch_of
-from pydp.algorithms.registry import Algorithm, Shape, register
+from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.search.plan import common_dtype
 from pydp.algorithms.sort.order import ordering
 from pydp.dtypes import (
@@ -112,8 +112,7 @@ def _prepare(arrays: dict[str, Any], spec: Any, where: dict[str, Any], outputs: 
         if len(one.shape) != 1:
             raise InvalidArgument(f"{one.name} has shape {one.shape}; a sorted array of rank 1 is accepted")
     for one, own in zip(values, keys, strict=bool(values)):
-        if one.shape != own.shape:
-            raise InvalidArgument(f"{one.name} has shape {one.shape}; the shape of {own.name}, {own.shape}, is needed")
+        check_same_shape(one.name, one, own.name, own)
     key = common_dtype(keys[0].dtype, keys[1].dtype)
     carried = common_dtype(values[0].dtype, values[1].dtype) if values else None
     for dtype in (*(one.dtype for one in keys), key):
@@ -166,9 +165,7 @@ def _run(ready: _Prepared) -> Any:
     total = sum(one.size for one in ready.keys)
     results = [call.output((total,), dtype) for dtype in (ready.key, ready.carried) if dtype is not None]
     for result in results:
-        for given in (*ready.keys, *ready.values):
-            if call.overlaps(given, result):
-                raise InvalidArgument(f"out shares memory with {given.name}; a separate array is needed")
+        refuse_shared(call, result, *ready.keys, *ready.values)
     if plan is not None:
         args: list[Any] = []
         targets = [one if one.is_contiguous else call.temporary(one.shape, one.dtype) for one in results]
@@ -223,20 +220,13 @@ def _pairs_reference(keys_a: Any, values_a: Any, keys_b: Any, values_b: Any) -> 
     return None if keys is None else [*keys, Expected(np.concatenate([host(values_a), host(values_b)])[order])]
 
 
-def _flat(count: int) -> Any:
-    def shapes(size: Shape) -> list[Shape] | None:
-        return [size] * count if len(size) == 1 else None
-
-    return shapes
-
-
 register(
     Algorithm(
         merge,
         lambda given: _explain("merge", given),
         _merge_reference,
         sizes=("1048576",),
-        shapes=_flat(2),
+        shapes=vectors(2),
         accepted=("N",),
         operands=2,
         dtypes="biuf",
@@ -250,7 +240,7 @@ register(
         lambda given: _explain("merge_by_key", given),
         _pairs_reference,
         sizes=("1048576",),
-        shapes=_flat(4),
+        shapes=vectors(4),
         accepted=("N",),
         operands=4,
         dtypes="biuf",

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import axis_of, integer
-from pydp.algorithms.moves.views import along, broadcast, flat_of, part_of, refuse_shared
+from pydp.algorithms.arguments import axis_of, integer, refuse_shared
+from pydp.algorithms.moves.views import along, broadcast, flat_of, part_of
 from pydp.algorithms.transpose import transpose
 from pydp.errors import InvalidArgument
 from pydp.runtime.arrays import elementwise

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import axis_of
-from pydp.algorithms.moves.views import flat_of, refuse_shared, words_of
+from pydp.algorithms.arguments import axis_of, refuse_shared
+from pydp.algorithms.moves.views import flat_of, words_of
 from pydp.algorithms.reductions import min_max
 from pydp.dtypes import c_name, check_supported
 from pydp.errors import InvalidArgument
-from pydp.model.explanation import Explanation, Given
 from pydp.runtime.arrays.indexing import IndexOutOfRange
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
@@ -277,22 +276,3 @@ def _values_for(a: Any, v: Any) -> Any:
     if isinstance(values, np.ndarray) and values.dtype != dtype:
         values = values.astype(dtype)
     return values
-
-
-def explain_take(given: Given) -> Explanation:
-    """Explain ``take(a, indices, ...)``."""
-    indexes = _index_array(given.indices)
-    if given.mode not in _MODES:
-        raise InvalidArgument(f"mode is {given.mode!r}; 'raise', 'wrap' and 'clip' are accepted")
-    call, source, found, at, shape = _prepared(given.a, indexes, given.axis, given.where)
-    word, words = words_of(source.dtype)
-    row = prod(source.shape[at + 1 :]) * words
-    kind = found.dtype if found.dtype in (np.int32, np.int64) else np.dtype(np.int64)
-    how = "negative" if given.mode == "raise" else given.mode
-    ready, mapping = take_kernel(call.device, word, kind, how, row, prod(source.shape[:at]) > 1, True)
-    choices = [f"mapping {mapping!r}: the device is a {call.device.profile.kind}"]
-    if given.mode == "raise":
-        choices.append("mode 'raise': min_max of the indexes runs first, and the call waits for it")
-    facts = {"device": call.device.name, "result": shape, "words of a row": row}
-    return Explanation(f"take of {prod(found.shape)} rows on {call.device.name}", facts, choices,
-                       {ready.name: ready.source})  # fmt: skip

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from pydp.algorithms.arguments import refuse_shared
 from pydp.algorithms.moves.conditions import check_held
 from pydp.algorithms.moves.gather import gather
-from pydp.algorithms.moves.views import along, broadcast, part_of, refuse_shared
+from pydp.algorithms.moves.views import along, broadcast, part_of
 from pydp.errors import InvalidArgument
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from pydp.errors import InvalidArgument
 from pydp.runtime.arrays.indexing import broadcast_strides, index_layout
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
@@ -43,10 +42,3 @@ def flat_of(call: Call, source: Operand) -> Operand:
         return source
     packed = call.contiguous(source)
     return packed.view((packed.size,), c_strides((packed.size,)))
-
-
-def refuse_shared(call: Call, written: Operand, *inputs: Operand, name: str = "out") -> None:
-    """Raise InvalidArgument if an output shares memory with an input."""
-    for one in inputs:
-        if one.size and call.overlaps(one, written):
-            raise InvalidArgument(f"{name} shares memory with {one.name}; a separate array is needed")

@@ -15,11 +15,12 @@ import numpy as np
 import pyopencl as cl
 
 from pydp.algorithms.arguments import axis_of, by_key, switch
+from pydp.algorithms.lengths import check_limit, length_of, limit, whole
 from pydp.algorithms.lookback import descriptors
 from pydp.algorithms.operators import operator_text
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.pieces import after_events, buffer_limit, explaining_pieces, needed, on_host, unallocated
-from pydp.algorithms.reduce.passes import Pass
+from pydp.algorithms.reduce.passes import Pass, collapse
 from pydp.algorithms.reduce.plan import Plan, result_dtype
 from pydp.algorithms.reduce.plan import plan as plan_of
 from pydp.algorithms.reduce.policy import ReduceSpec
@@ -27,7 +28,7 @@ from pydp.algorithms.reduce.stream import PiecewiseReduction
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.scan.arguments import host_init, is_device_init
 from pydp.dtypes import is_record, native
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, OutOfResources
 from pydp.groups.barrier_plan import describe_barriers
 from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import Operand
@@ -38,7 +39,6 @@ from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
 __all__ = ["ReduceSpec", "reduce"]
 
 
-@recorded
 def reduce(
     x: Any,
     op: Any = "+",
@@ -46,6 +46,7 @@ def reduce(
     axis: int | tuple[int, ...] | None = None,
     keepdims: bool = False,
     init: Any = None,
+    length: Any = None,
     dtype: Any = None,
     out: Any = None,
     device: Any = None,
@@ -63,6 +64,10 @@ def reduce(
     axis: an axis, a tuple of axes, or None for all. keepdims: keep the reduced axes, with size 1.
     init: the first value, left of all elements: a value, or a Field or pyopencl Array of one element that is read on
         the device.
+    length: only the first `length` elements count, in C order; `axis` must then reduce all axes. An integer, or a Field
+        or pyopencl Array of one integer, such as the `count` of `select`: the kernels read it on the device, so the
+        call does not wait for it, nor for the length of a result that is `x`. On the device, a negative length counts
+        as 0, and one that exceeds the array as its size. Operators without an identity, such as "min", need init.
     dtype: dtype of the reduction and the result. The default is the dtype of `x`, or int64 or uint64 for sums and
         products of smaller integers and bools, as in NumPy.
     spec: a ReduceSpec, or a mapping of some of its fields.
@@ -76,23 +81,43 @@ def reduce(
     array([2, 5])
     >>> pydp.reduce(np.arange(4, dtype=np.float32))
     np.float32(6.0)
+    >>> count = pydp.zeros((), np.int64)
+    >>> kept = pydp.select(pydp.field(np.array([3, -1, 4])), "x > 0", count=count)
+    >>> pydp.reduce(kept, length=count).get()  # the host waits here, not before
+    array(7)
     """
+    named = {"out": out, "device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+    return _reduced(whole(x, length), op, axis, keepdims, init, length, dtype, **named)
+
+
+@recorded
+def _reduced(
+    x: Any, op: Any, axis: Any, keepdims: Any, init: Any, length: Any, dtype: Any,
+    *, out: Any, device: Any, queue: Any, wait_for: Any, spec: Any,
+) -> Any:  # fmt: skip
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
     if needed(where, x, result=_result_bytes(x, op, axis, dtype)):
+        if length is not None:
+            raise OutOfResources(f"length= needs an array that fits the largest buffer; x has {x.nbytes} bytes")
         return _in_pieces(x, op, axis, keepdims, init, dtype, spec, where)
-    found = _reduce(x, op, axis, keepdims, init, dtype, spec, where)
+    found = _reduce(x, op, axis, keepdims, init, dtype, spec, where, length)
     return found[()] if out is None and isinstance(found, np.ndarray) and not found.ndim else found
 
 
 def _reduce(
-    x: Any, op: Any, axis: Any, keepdims: Any, init: Any, dtype: Any, spec: Any, where: dict[str, Any]
+    x: Any, op: Any, axis: Any, keepdims: Any, init: Any, dtype: Any, spec: Any, where: dict[str, Any],
+    length: Any = None,
 ) -> Any:  # fmt: skip
     """Reduce an array that fits the device."""
-    call, source, axes, kind, plan = _prepare(x, op, axis, init, dtype, spec, where)
+    call, source, axes, kind, plan = _prepare(x, op, axis, init, dtype, spec, where, length)
     value = _first_value(call, init, plan.dtype)
     result = call.output(_shape(source, axes, keepdims), kind)
     seed = None if init is None else _seed(call, value, plan.dtype)
-    _run(call, plan, source, seed, result)
+    if length is None:
+        _run(call, plan, source, seed, result)
+    else:
+        limited = limit(call, source.size) if plan.steps else None
+        _run(call, plan, flat_of(call, source) if plan.steps else source, seed, result, limited)
     return call.finish(result)
 
 
@@ -137,20 +162,40 @@ def _empty_result(given: Given) -> np.ndarray:
 
 
 def _prepare(
-    x: Any, op: Any, axis: Any, init: Any, dtype: Any, spec: Any, where: dict[str, Any]
+    x: Any, op: Any, axis: Any, init: Any, dtype: Any, spec: Any, where: dict[str, Any], length: Any = None
 ) -> tuple[Call, Operand, tuple[int, ...], np.dtype, Plan]:
     """Prepare a call or explanation: the call, its operand, the axes to reduce, the result's dtype and the plan.
 
     The returned dtype may be an ``np.record`` dtype; the cached plan may hold the equal plain dtype.
     """
     first = init if init is not None and is_device_init(init) else None
-    call = Call.begin({"x": x, "init": first}, **where)
+    length = length_of(length)
+    call = Call.begin({"x": x, "init": first, "length": length}, **where)
     source = call.input("x")
     axes = axes_of(axis, len(source.shape))
     accumulator = _accumulator(source.dtype, op, dtype)
-    described = (source.dtype, source.shape, source.strides, by_key(op), axes, init is not None, accumulator)
+    shape, strides, reduced = source.shape, source.strides, axes
+    if length is not None:
+        check_limit(length, source.size)
+        if len(axes) != len(shape):
+            raise InvalidArgument(f"axis is {axis!r}, but length= needs a reduction over all axes; None is accepted")
+        shape, strides, reduced = (source.size,), (_flat_step(source),), (0,)
+    described = (source.dtype, shape, strides, by_key(op), reduced, init is not None, accumulator, length is not None)
     plan = plan_of(call.device, *described, by_key(spec))
     return call, source, axes, accumulator, plan
+
+
+def _flat_step(source: Operand) -> int:
+    """The stride of the elements in C order; 1 if they must be copied to have one."""
+    dims = collapse(list(zip(source.shape, source.strides, strict=True)))
+    return dims[0][1] if len(dims) == 1 else 1
+
+
+def flat_of(call: Call, source: Operand) -> Operand:
+    """The elements in C order as an operand of one axis; enqueues a copy if they have no single stride."""
+    dims = collapse(list(zip(source.shape, source.strides, strict=True)))
+    one = source if len(dims) < 2 else call.contiguous(source)
+    return one.view((source.size,), (_flat_step(source),))
 
 
 def _shape(source: Operand, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
@@ -177,11 +222,14 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
 
 def fold(call: Call, source: Operand, op: Any, axes: tuple[int, ...], result: Operand) -> None:
     """Reduce an operand within another algorithm's call, in the result's dtype."""
-    plan = plan_of(call.device, source.dtype, source.shape, source.strides, op, axes, False, result.dtype, None)
+    plan = plan_of(call.device, source.dtype, source.shape, source.strides, op, axes, False, result.dtype, False, None)
     _run(call, plan, source, None, result)
 
 
-def _run(call: Call, plan: Plan, source: Operand, seed: Operand | None, result: Operand) -> None:
+def _run(
+    call: Call, plan: Plan, source: Operand, seed: Operand | None, result: Operand, length: Operand | None = None
+) -> None:
+    """Enqueue the launches. length: the number of elements, of a bounded plan."""
     if plan.empty:
         call.copy(seed if seed is not None else _constant(call, plan), result)
         return
@@ -208,6 +256,7 @@ def _run(call: Call, plan: Plan, source: Operand, seed: Operand | None, result: 
             *joined,
             *step.dims,
             *seeds,
+            *(() if length is None else (length, np.uint64(step.unit))),
         )
         given = to
     if not direct:
@@ -256,8 +305,9 @@ def described_pass(action: Pass) -> str:
 
 def _explain(given: Given) -> Explanation:
     """Explain ``reduce(x, op, ...)`` on this device."""
+    x, length = whole(given.x, given.length), given.length
     call, source, axes, _, plan = _prepare(
-        given.x, given.op, given.axis, given.init, given.dtype, given.spec, given.where
+        x, given.op, given.axis, given.init, given.dtype, given.spec, given.where, length
     )
     _first_value(call, given.init, plan.dtype)
     shape = _shape(source, axes, given.keepdims)

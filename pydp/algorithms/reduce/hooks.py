@@ -18,7 +18,7 @@ from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce.passes import Pass, by_columns, passes
-from pydp.algorithms.reduce.plan import WITHOUT_HOOKS, Step, at_most, within_loops
+from pydp.algorithms.reduce.plan import UNBOUNDED, WITHOUT_HOOKS, Step, at_most, within_loops
 from pydp.algorithms.reduce.policy import FAMILY, ReduceProblem, ReduceSpec
 from pydp.dtypes import c_declarations, c_literal, c_name, check_kept_whole, check_supported, dtype_text
 from pydp.errors import InvalidArgument
@@ -138,6 +138,7 @@ def _step(
     given = "tuple1" if source is None else c_name(source)
     params: dict[str, object] = {
         **WITHOUT_HOOKS,
+        **UNBOUNDED,
         "declarations": c_declarations([*_dtypes(hooks), *(d for d in (source, second) if d is not None)]),
         "operator": _operator_text(hooks, width),
         "source": given,
@@ -244,7 +245,7 @@ def _hook(hooks: Hooks, source: np.dtype | None, second: np.dtype | None) -> dic
         "sign": hooks.sign,
         "nan": hooks.nan,
         "finish": hooks.finish,
-        "ddof": repr(float(hooks.ddof)) + ("f" if hooks.members[0][1].itemsize == 4 else ""),
+        "ddof": repr(float(hooks.ddof)) + ("f" if hooks.members[0][1] in (np.float32, np.complex64) else ""),
     }
 
 

@@ -28,13 +28,16 @@ _MANY_ROWS = 1024  # fewer rows are not worth a kernel for their own number of e
 
 WITHOUT_HOOKS = {"hook": None, "last": False, "target": "", "widths": (), "most": 0, "chain": 0}
 """The parameters of the templates for hooks, in reductions without hooks."""
+UNBOUNDED: dict[str, object] = {"bounded": False, "empty": ""}
+"""The parameters of the templates for a number of elements that the host knows."""
 
 
 @dataclass(frozen=True)
 class Step:
     """A pass with its kernel, its launch size and all arguments except the buffers, in the kernel's order.
 
-    The arguments of the descriptors of a pass that joins its parts are between `after` and `dims`."""
+    The arguments of the descriptors of a pass that joins its parts are between `after` and `dims`. unit: the elements
+    of the input for each of this pass."""
 
     action: Pass
     kernel: Kernel
@@ -43,6 +46,7 @@ class Step:
     before: tuple[Any, ...]
     after: tuple[Any, ...]
     dims: tuple[Any, ...]
+    unit: int = 1
 
 
 @dataclass(frozen=True)
@@ -77,9 +81,11 @@ def plan(
     axes: tuple[int, ...],
     initial: bool,
     accumulator: np.dtype,
+    bounded: bool,
     spec: Any,
 ) -> Plan:
     """The plan for reducing `axes`. source, accumulator: dtypes of the input and the fold. initial: with init or not.
+    bounded: the kernels read the number of elements; there is one axis.
 
     `op` and `spec` come from `by_key` (:mod:`pydp.algorithms.arguments`). Raises InvalidArgument for an empty
     reduction without a first value, and the errors of invalid dtypes, operators and specializations.
@@ -95,8 +101,12 @@ def plan(
     if any(size == 0 for size, _ in kept):
         return Plan(accumulator, operator, (), False, None, None)
     n = int(np.prod([size for size, _ in reduced], dtype=object))
+    start = None if operator.name in ("min", "max") else operator.start  # as NumPy: no minimum of an empty array
+    if bounded and start is None and not initial:
+        raise InvalidArgument(
+            f"reduce with op {operator.title} and length= needs init, the result of no elements: op has no identity"
+        )
     if n == 0:
-        start = None if operator.name in ("min", "max") else operator.start  # as NumPy: no minimum of an empty array
         if start is None and not initial:
             raise InvalidArgument(f"an empty reduction with op {operator.title} needs init: op has no identity")
         return Plan(accumulator, operator, (), True, start, None)
@@ -114,10 +124,17 @@ def plan(
     given = source
     limit = device.profile.loop_limit
     choice = within_loops(limit, call_budget(limit, operator.iterations, f"op {operator.title}"), choice)
+    unit = 1
     for action in passes(kept, reduced, choice.spec, not operator.operands_in_order):
         text = convert if not steps else "x"
-        steps.append(_step(device, action, choice.spec, operator, given, text, initial and action.last))
+        limits = UNBOUNDED
+        if bounded:
+            empty = "" if not action.last else "initial[initial_offset]" if initial else operator.start_text
+            limits = {"bounded": True, "empty": empty}
+        step = _step(device, action, choice.spec, operator, given, text, initial and action.last, limits)
+        steps.append(replace(step, unit=unit))
         given = accumulator
+        unit *= action.part
     return Plan(accumulator, operator, tuple(steps), False, None, choice)
 
 
@@ -140,9 +157,16 @@ def within_loops(limit: int | None, calls: int | None, choice: Choice) -> Choice
 
 
 def _step(
-    device: Any, action: Pass, spec: ReduceSpec, operator: Operator, source: np.dtype, convert: str, initial: bool
+    device: Any,
+    action: Pass,
+    spec: ReduceSpec,
+    operator: Operator,
+    source: np.dtype,
+    convert: str,
+    initial: bool,
+    limits: dict[str, object],
 ) -> Step:
-    """The kernel of one pass, and its arguments before and after the output buffer."""
+    """The kernel of one pass, and its arguments before and after the output buffer. limits: see UNBOUNDED."""
     outer = action.outer or ((1, 0),)
     rows = action.rows
     accumulator = operator.dtype
@@ -154,6 +178,7 @@ def _step(
         "outer_dims": len(outer),
         "initial": initial,
         **WITHOUT_HOOKS,
+        **limits,
     }
     dims = tuple(np.int64(value) if i else np.uint64(value) for dim in outer for i, value in enumerate(dim))
     shared = (np.int64(action.step), np.uint64(action.n), np.uint64(action.part), np.uint64(rows))

@@ -16,10 +16,10 @@ from pydp.algorithms.reductions import extremes, logical, moments, products, sum
 from pydp.algorithms.reductions.extremes import argmax, argmin, max, min, min_max, nanargmax, nanargmin, nanmax, nanmin
 from pydp.algorithms.reductions.logical import all, any, count_nonzero
 from pydp.algorithms.reductions.moments import mean, nanmean, nanstd, nanvar, std, var
-from pydp.algorithms.reductions.products import dot, explaining_product, inner, norm, vdot
+from pydp.algorithms.reductions.products import dot, explain_norm, explaining_product, inner, norm, vdot
 from pydp.algorithms.reductions.run import explaining
 from pydp.algorithms.reductions.sums import explaining_fold, logsumexp, nansum, prod, sum
-from pydp.algorithms.registry import Algorithm, Shape, register
+from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.model.explanation import Explanation, Given
 from pydp.tuning.reference import Expected, host
 
@@ -74,10 +74,6 @@ def _log_sum(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
     return (found if keepdims else np.squeeze(found, axes)).astype(x.dtype if x.dtype.kind == "f" else np.float64)
 
 
-def _pairs(size: Shape) -> list[Shape] | None:
-    return [size, size] if len(size) == 1 else None
-
-
 def _declare(
     function: Callable[..., Any],
     explain: Callable[[Given], Explanation],
@@ -109,21 +105,22 @@ for _function, _request, _numpy in (
 for _function, _request, _numpy, _kinds in (
     (mean, moments.mean_request, np.mean, "biufc"),
     (nanmean, moments.nanmean_request, np.nanmean, "biufc"),
-    (var, moments.var_request, np.var, "biuf"),
-    (std, moments.std_request, np.std, "biuf"),
-    (nanvar, moments.nanvar_request, np.nanvar, "biuf"),
-    (nanstd, moments.nanstd_request, np.nanstd, "biuf"),
-    (norm, products.norm_request, np.linalg.norm, "biufc"),
+    (var, moments.var_request, np.var, "biufc"),
+    (std, moments.std_request, np.std, "biufc"),
+    (nanvar, moments.nanvar_request, np.nanvar, "biufc"),
+    (nanstd, moments.nanstd_request, np.nanstd, "biufc"),
 ):
     _declare(_function, explaining(_request), _reference(_exact(_numpy), True), _kinds)
+_declare(norm, explain_norm, _reference(_exact(np.linalg.norm), True), "biufc")
 for _function, _operator, _masked, _numpy in (
     (sum, "+", explaining(sums.sum_request), np.sum),
     (prod, "*", explaining(sums.prod_request), np.prod),
-    (min, "min", None, np.min),
-    (max, "max", None, np.max),
+    (min, "min", explaining(extremes.min_request), np.min),
+    (max, "max", explaining(extremes.max_request), np.max),
 ):
-    _wide = _exact(_numpy) if _masked else _numpy
-    _declare(_function, explaining_fold(_operator, _masked), _reference(_wide, True), "biufc" if _masked else "biuf")
+    _sums = _operator in "+*"
+    _wide = _exact(_numpy) if _sums else _numpy
+    _declare(_function, explaining_fold(_operator, _masked), _reference(_wide, True), "biufc" if _sums else "biuf")
 _declare(nansum, explaining(sums.nansum_request), _reference(_exact(np.nansum), True), "biufc")
 _declare(logsumexp, explaining(sums.logsumexp_request), _reference(_log_sum, True))
 for _function, _explain, _numpy in (
@@ -136,7 +133,7 @@ for _function, _explain, _numpy in (
         _explain,
         _reference(_exact(_numpy), True),
         "biufc",
-        shapes=_pairs,
+        shapes=vectors(2),
         accepted=("N",),
         operands=2,
     )

@@ -8,7 +8,8 @@ import numpy as np
 
 from pydp.algorithms.reduce import reduce
 from pydp.algorithms.reduce.hooks import Hooks
-from pydp.algorithms.reductions.run import Request, check_kind, perform
+from pydp.algorithms.reductions.run import Request, check_kind, mask_of, perform
+from pydp.algorithms.reductions.sums import fold_request, masked_fold
 from pydp.model.explanation import Given
 from pydp.runtime.recording import recorded
 
@@ -240,10 +241,16 @@ def nanmax(
     return perform(nanmax_request(Given(**locals())))
 
 
+min_request, max_request = fold_request("min", "min", False), fold_request("max", "max", False)
+_masked_min, _masked_max = masked_fold(min_request), masked_fold(max_request)
+
+
 def min(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
     *,
+    where: Any = None,
+    initial: Any = None,
     keepdims: bool = False,
     out: Any = None,
     device: Any = None,
@@ -253,20 +260,25 @@ def min(
 ) -> Any:
     """Minimum along some axes, as ``numpy.min``: ``pydp.reduce(x, "min")``. It is NaN if an element is NaN.
 
+    initial: the first value, see `init` of :func:`pydp.reduce`. It is the result if there are no elements. where: bools
+    that broadcast to `x`; only elements where they are true count. It needs `initial`.
     x, axis, keepdims, out, spec, errors: see :func:`pydp.reduce`.
 
     >>> pydp.min(np.array([[3, 1], [0, 2]]), axis=1)
     array([1, 0])
     """
-    return reduce(
-        x, "min", axis=axis, keepdims=keepdims, out=out, device=device, queue=queue, wait_for=wait_for, spec=spec
-    )
+    if mask_of(where) is not None:
+        return _masked_min(**locals())
+    named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+    return reduce(x, "min", axis=axis, keepdims=keepdims, init=initial, out=out, **named)
 
 
 def max(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
     *,
+    where: Any = None,
+    initial: Any = None,
     keepdims: bool = False,
     out: Any = None,
     device: Any = None,
@@ -276,11 +288,14 @@ def max(
 ) -> Any:
     """Maximum along some axes, as ``numpy.max``: ``pydp.reduce(x, "max")``. It is NaN if an element is NaN.
 
+    initial: the first value, see `init` of :func:`pydp.reduce`. It is the result if there are no elements. where: bools
+    that broadcast to `x`; only elements where they are true count. It needs `initial`.
     x, axis, keepdims, out, spec, errors: see :func:`pydp.reduce`.
 
     >>> pydp.max(np.array([[3, 1], [0, 2]]), axis=1)
     array([3, 2])
     """
-    return reduce(
-        x, "max", axis=axis, keepdims=keepdims, out=out, device=device, queue=queue, wait_for=wait_for, spec=spec
-    )
+    if mask_of(where) is not None:
+        return _masked_max(**locals())
+    named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+    return reduce(x, "max", axis=axis, keepdims=keepdims, init=initial, out=out, **named)

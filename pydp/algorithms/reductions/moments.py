@@ -64,17 +64,32 @@ def _spread(name: str, finish: str, nan: bool) -> Any:
 
         def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
             source = dtypes[0]
-            result = float_result(name, source, g.dtype, False)
-            run, own = _types(device, source, result)
+            result = _spread_result(name, source, g.dtype)
+            run, wide = _types(device, _real(source), result)
+            own = wide
+            if source.kind == "c":
+                run, own = np.dtype(f"c{2 * run.itemsize}"), np.dtype(f"c{2 * wide.itemsize}")
             skips = _skips(source, nan, len(dtypes) > 1)
-            count = ("count", own, True) if skips else ("count", np.dtype(np.int64), False)
-            low = (("low", own, True),) if own == np.float32 else ()
-            members = (("mean", own, True), *low, ("square", own, True), count)
+            count = ("count", wide, True) if skips else ("count", np.dtype(np.int64), False)
+            low = (("low", own, True),) if wide == np.float32 else ()
+            members = (("mean", own, True), *low, ("square", wide, True), count)
             return Hooks(name, "moments", members, (result,), finish, (np.nan,), run, _RUN, skips=skips, ddof=ddof)
 
         return Request(name, _inputs(g), hooks, g.axis, g.keepdims, g.where, g.spec)
 
     return build
+
+
+def _real(dtype: np.dtype) -> np.dtype:
+    """The dtype of the parts of complex numbers; any other dtype itself."""
+    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+
+
+def _spread_result(name: str, source: np.dtype, dtype: Any) -> np.dtype:
+    """The dtype of a variance, which is real: `dtype`, or that of the parts of complex numbers."""
+    if source.kind != "c":
+        return float_result(name, source, dtype, False)
+    return float_result(name, _real(source), dtype, False)
 
 
 def _degrees(ddof: Any) -> float:
@@ -138,12 +153,13 @@ def var(
     wait_for: Any = None,
     spec: Any = None,
 ) -> Any:
-    """Variance along some axes, as ``numpy.var``.
+    """Variance along some axes, as ``numpy.var``: the mean of ``abs(x - mean(x)) ** 2``.
 
-    x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the
-    reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the
-    divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out: array for the result.
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
+    the dtype of the result, a float; the default is the dtype of `x` if it is a float, of its parts if it is complex,
+    else float64. keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where
+    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out:
+    array for the result.
 
     One pass: means and squared deviations of runs of 16 elements are merged (Chan, Golub, LeVeque: Updating formulae
     and a pairwise algorithm for computing sample variances, 1979), so a large mean does not cancel digits. The dtypes
@@ -175,10 +191,11 @@ def std(
 ) -> Any:
     """Standard deviation along some axes, as ``numpy.std``.
 
-    x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the
-    reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the
-    divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out: array for the result.
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
+    the dtype of the result, a float; the default is the dtype of `x` if it is a float, of its parts if it is complex,
+    else float64. keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where
+    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out:
+    array for the result.
 
     It is the square root of :func:`var`. It is NaN if there are no elements, without a warning. Raises InvalidArgument
     for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the result has this
@@ -238,10 +255,11 @@ def nanvar(
 ) -> Any:
     """Variance of the elements that are not NaN, as ``numpy.nanvar``.
 
-    x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the
-    reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the
-    divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out: array for the result.
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
+    the dtype of the result, a float; the default is the dtype of `x` if it is a float, of its parts if it is complex,
+    else float64. keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where
+    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out:
+    array for the result.
 
     See :func:`var` for the accuracy. It is NaN if there are no elements that are not NaN, without a warning. Raises
     InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the
@@ -270,10 +288,11 @@ def nanstd(
 ) -> Any:
     """Standard deviation of the elements that are not NaN, as ``numpy.nanstd``.
 
-    x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    dtype: the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the
-    reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. ddof: the
-    divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out: array for the result.
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
+    the dtype of the result, a float; the default is the dtype of `x` if it is a float, of its parts if it is complex,
+    else float64. keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where
+    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out:
+    array for the result.
 
     It is the square root of :func:`nanvar`. It is NaN if there are no elements that are not NaN, without a warning.
     Raises InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64

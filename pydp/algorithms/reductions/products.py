@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pydp.algorithms.arguments import axis_of, switch
+from pydp.algorithms.composed import explanation_of, placed
 from pydp.algorithms.matmul import matmul
+from pydp.algorithms.reduce import reduce
 from pydp.algorithms.reduce.hooks import Hooks
 from pydp.algorithms.reductions.run import Request, check_kind, describe, float_result, perform, widest_float
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, given
-from pydp.runtime.placement import normal_input
+from pydp.runtime.call import Call
+from pydp.runtime.placement import check_events, check_out, normal_input
 from pydp.runtime.recording import recorded
 
 _RUN = 16  # elements whose rounded sum, in the dtype of the run, goes into a float64
@@ -196,13 +200,61 @@ _NORMS: dict[Any, tuple[str, str, str]] = {  # order: load, operator, finish
 }
 
 
+_MATRIX_NORMS: dict[Any, tuple[int, str]] = {  # order: the axis whose magnitudes are added, operator of the sums
+    1: (0, "max"),
+    -1: (0, "min"),
+    np.inf: (1, "max"),
+    -np.inf: (1, "min"),
+}
+
+
+class _Matrix(NamedTuple):
+    """A matrix norm that is two reductions. axis: of the sums of magnitudes. other: of their extreme value `operator`,
+    counted without the axis unless keepdims."""
+
+    axis: int
+    other: int
+    operator: str
+
+
+def _matrix_of(g: Given) -> _Matrix | None:
+    """The matrix norm that a call asks for; None for a norm of vectors, and for the root of a sum of squares."""
+    rank = len(normal_input("x", g.x).shape)
+    axes = g.axis if isinstance(g.axis, (tuple, list)) and len(g.axis) == 2 else None
+    if g.axis is None and g.ord is not None and rank == 2:
+        axes = (0, 1)
+    if axes is None or g.ord is None:
+        return None
+    if isinstance(g.ord, str) and g.ord in ("fro", "f"):
+        return None
+    rows, columns = (axis_of(axis, rank, "an integer, a pair of integers or None") for axis in axes)
+    if rows == columns:
+        raise InvalidArgument(f"axis is {g.axis!r}; two different axes are accepted")
+    known = isinstance(g.ord, (int, float, np.number)) and not isinstance(g.ord, bool)
+    if g.ord == "nuc" or (known and g.ord in (2, -2)):
+        raise InvalidArgument(
+            f"ord is {g.ord!r}, but this matrix norm needs singular values, which pydp does not compute; None, 'fro', "
+            "1, -1, inf and -inf are accepted"
+        )
+    if not known or g.ord not in _MATRIX_NORMS:
+        raise InvalidArgument(f"ord is {g.ord!r}; None, 'fro', 1, -1, inf and -inf are accepted for matrices")
+    summed, operator = _MATRIX_NORMS[g.ord]
+    axis, other = (rows, columns) if summed == 0 else (columns, rows)
+    return _Matrix(axis, other if switch(g.keepdims, "keepdims") or other < axis else other - 1, operator)
+
+
 def norm_request(g: Given) -> Request:
-    """The request of :func:`norm`."""
+    """The request of :func:`norm` of vectors, or of the root of the sum of squares of matrices."""
+    if isinstance(g.ord, str) and g.ord in ("fro", "f"):
+        rank = len(normal_input("x", g.x).shape)
+        if not (isinstance(g.axis, (tuple, list)) and len(g.axis) == 2) and not (g.axis is None and rank == 2):
+            raise InvalidArgument(f"ord is {g.ord!r} and axis {g.axis!r}; this order needs a matrix or two axes")
+        g = g.but(ord=None, axis=None if g.axis is None else tuple(g.axis))
     known = g.ord is None or (isinstance(g.ord, (int, float, np.number)) and g.ord in _NORMS)
     if not known or isinstance(g.ord, bool):
-        raise InvalidArgument(f"ord is {g.ord!r}; None, 0, 1, 2, inf and -inf are accepted")
-    if isinstance(g.axis, tuple) and len(g.axis) != 1 and g.ord is not None:
-        raise InvalidArgument(f"axis is {g.axis!r}, but matrix norms are not supported; an integer is accepted")
+        raise InvalidArgument(f"ord is {g.ord!r}; None, 0, 1, 2, inf and -inf are accepted for vectors")
+    if isinstance(g.axis, (tuple, list)) and len(g.axis) != 1 and g.ord is not None:
+        raise InvalidArgument(f"axis is {g.axis!r}; an integer or two axes are accepted")
     x = normal_input("x", g.x) if g.x is not None else None
     if g.ord is not None and g.axis is None and x is not None and len(x.shape) != 1:
         raise InvalidArgument(f"x has shape {x.shape}; ord={g.ord!r} needs a vector or an axis")
@@ -223,10 +275,14 @@ def norm_request(g: Given) -> Request:
 
 
 @recorded
+def _vector_norm(x: Any, **named: Any) -> Any:
+    return perform(norm_request(Given(x=x, **named)))
+
+
 def norm(
     x: Any,
-    ord: float | None = None,
-    axis: int | None = None,
+    ord: Any = None,
+    axis: int | tuple[int, int] | None = None,
     *,
     keepdims: bool = False,
     out: Any = None,
@@ -235,17 +291,68 @@ def norm(
     wait_for: Any = None,
     spec: Any = None,
 ) -> Any:
-    """Norm of vectors, as ``numpy.linalg.norm``.
+    """Norm of vectors or matrices, as ``numpy.linalg.norm``.
 
-    x: numbers or bools, of any shape and strides. ord: None or 2 (square root of the sum of squares), 1 (sum of
-    magnitudes), inf or -inf (largest or smallest magnitude), 0 (number of elements that are not zero). axis: an
-    integer. None takes all elements, and `x` must then be a vector unless ord is None. keepdims: keep the reduced axes,
-    with size 1. out: array for the result.
+    x: numbers or bools, of any shape and strides. axis: an integer for norms of vectors, two integers for norms of
+    matrices (the axes of rows and columns). None takes all elements, and `x` must then be a vector or a matrix unless
+    ord is None. keepdims: keep the reduced axes, with size 1. out: array for the result.
+
+    ord, for vectors: None or 2 (square root of the sum of squares), 1 (sum of magnitudes), inf or -inf (largest or
+    smallest magnitude), 0 (number of elements that are not zero). For matrices: None or "fro" (square root of the sum
+    of squares), 1 or -1 (largest or smallest sum of the magnitudes of a column), inf or -inf (the same of a row). The
+    norms 2, -2 and "nuc" of matrices need singular values, which pydp does not compute.
 
     The result has the dtype of `x` if it is a float, its real dtype if it is complex, else float64. Raises
-    InvalidArgument for other orders, dtypes and axes, and for an infinite order if there are no elements.
+    InvalidArgument for other orders, dtypes and axes, and for the largest or smallest value of no elements.
 
     >>> pydp.norm(np.array([3, 4], np.float32))
     np.float32(5.0)
+    >>> pydp.norm(np.array([[3, -4], [1, 1]], np.float32), np.inf)
+    np.float32(7.0)
     """
-    return perform(norm_request(Given(**locals())))
+    g = Given(**locals())
+    matrix = _matrix_of(g) if x is not None else None
+    if matrix is None:
+        return _vector_norm(**vars(g))
+    explain_norm(g)  # raises the errors before anything is enqueued
+    place = placed({"x": x}, device, queue)
+    place.after(wait_for)
+    sums = _vector_norm(**vars(_sums(g, place.field(place.arrays[0]), place.device, queue)))
+    found = reduce(sums, matrix.operator, axis=matrix.other, keepdims=keepdims, **place.where)
+    if out is None:
+        found = place.returned(found)
+        return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
+    call = Call.begin({"x": found}, out=out, **place.where)
+    call.copy(call.input("x"), target := call.output(found.shape, found.dtype))
+    return call.finish(target)
+
+
+def _sums(g: Given, x: Any, device: Any, queue: Any) -> Given:
+    """The call that adds the magnitudes of the columns or rows of a matrix."""
+    matrix = _matrix_of(g)
+    assert matrix is not None
+    return g.but(x=x, ord=1, axis=matrix.axis, out=None, device=device, queue=queue, wait_for=None)
+
+
+def explain_norm(g: Given) -> Explanation:
+    """The explanation of :func:`norm`."""
+    matrix = _matrix_of(g) if g.x is not None else None
+    if matrix is None:
+        return describe(norm_request(g))
+    place = placed({"x": g.x}, g.device, g.queue)
+    check_events(g.wait_for)
+    x = place.arrays[0]
+    layout = np.zeros(x.shape, x.dtype)  # not touched: takes no memory
+    found = describe(norm_request(_sums(g, layout, place.device, None)))
+    keepdims = switch(g.keepdims, "keepdims")
+    shape = tuple(1 if k == matrix.axis else size for k, size in enumerate(x.shape) if keepdims or k != matrix.axis)
+    dtype = float_result("norm", x.dtype, None, True)
+    dtype = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
+    sums = np.zeros(shape, dtype)
+    last = explanation_of(reduce, sums, matrix.operator, axis=matrix.other, keepdims=keepdims, device=place.device)
+    if g.out is not None:
+        kept = tuple(1 if k == matrix.other else n for k, n in enumerate(shape) if keepdims or k != matrix.other)
+        check_out(g.out, kept, dtype, "out")
+    found.choices.insert(0, f"a reduction with {matrix.operator!r} of the sums of magnitudes follows")
+    found.choices += [line for line in last.choices[1:] if line not in found.choices]
+    return found

@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, by_key, switch
+from pydp.algorithms.operators import operator_text
 from pydp.algorithms.pieces import needed
 from pydp.algorithms.reduce import axes_of, described_pass
 from pydp.algorithms.reduce.hooks import HookedPlan, Hooks, plan, run
 from pydp.algorithms.reduce.passes import collapse
+from pydp.algorithms.scan.arguments import check_device_init, host_init, is_device_init
 from pydp.errors import InvalidArgument, OutOfResources
 from pydp.groups.barrier_plan import describe_barriers
 from pydp.model.explanation import Explanation, Given, sources_of
+from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
 
@@ -27,7 +30,8 @@ class Request:
     """The arguments of a reduction. inputs: one or two arrays by name; a second one is broadcast to the first.
 
     hooks: makes the hooks from the device and the dtypes of the inputs. flat: fold all elements of both arrays in C
-    order, whatever their shapes are.
+    order, whatever their shapes are. initial: a first value that the named operator `operator` combines with each
+    result: a value, or a Field or pyopencl Array of one element; None for no such value.
     """
 
     name: str
@@ -39,12 +43,15 @@ class Request:
     spec: Any
     outputs: int = 1
     flat: bool = False
+    initial: Any = None
+    operator: str = ""
 
 
 @dataclass(frozen=True)
 class _Prepared:
     """A call before its launches. inputs: as given. sources: as the plan folds them, all with the same strides; an
-    input with another layout is copied first. shape: of the results."""
+    input with another layout is copied first. shape: of the results. initial: the first value as an argument of a
+    kernel."""
 
     call: Call
     inputs: list[Operand]
@@ -52,6 +59,7 @@ class _Prepared:
     axes: tuple[int, ...]
     shape: tuple[int, ...]
     plan: HookedPlan
+    initial: Any = None
 
 
 def _prepare(request: Request) -> _Prepared:
@@ -60,7 +68,8 @@ def _prepare(request: Request) -> _Prepared:
         raise OutOfResources(
             f"{request.name} is given {first.nbytes} bytes, more than the device's largest buffer; reduce parts of x"
         )
-    call = Call.begin(request.inputs, outputs=request.outputs, **request.where)
+    device_initial = request.initial if request.initial is not None and is_device_init(request.initial) else None
+    call = Call.begin({**request.inputs, "initial": device_initial}, outputs=request.outputs, **request.where)
     inputs = [call.input(name) for name, value in request.inputs.items() if value is not None or name == "x"]
     keepdims = switch(request.keepdims, "keepdims")
     hooks = request.hooks(call.device, tuple(one.dtype for one in inputs))
@@ -77,7 +86,15 @@ def _prepare(request: Request) -> _Prepared:
     second = sources[1].dtype if len(sources) > 1 else None
     x = sources[0]
     found = plan(call.device, x.dtype, second, x.shape, x.strides, axes, hooks, by_key(request.spec))
-    return _Prepared(call, inputs, sources, axes, shape, found)
+    initial = None
+    if request.initial is not None:
+        dtype = hooks.results[0]
+        initial = (
+            call.input("initial") if device_initial is not None else host_init(request.initial, dtype, "initial")[()]
+        )
+        if device_initial is not None:
+            check_device_init(initial, dtype, "initial")
+    return _Prepared(call, inputs, sources, axes, shape, found, initial)
 
 
 def _broadcast(y: Operand, x: Operand) -> Operand:
@@ -119,6 +136,9 @@ def perform(request: Request) -> Any:
         pairs = zip(ready.inputs, sources, strict=True)
         sources = [call.contiguous(one).view(to.shape, to.strides) if _moved(one, to) else to for one, to in pairs]
     run(call, ready.plan, sources, results)
+    if ready.initial is not None:
+        combine = operator_text(request.operator, results[0].dtype).function("evaluate")
+        elementwise.apply(call, "call", [ready.initial, results[0]], results[0], function=combine)
     found = call.finish(*results)
     if request.where["out"] is not None:
         return found
@@ -156,6 +176,8 @@ def describe(request: Request) -> Explanation:
             choices.append(f"{given.name} is first copied to C order")
     for step in ready.plan.steps:
         choices += [described_pass(step.action), *describe_barriers(step.kernel)]
+    if ready.initial is not None:
+        choices.append("another kernel combines the results with the first value")
     return Explanation(request.name, facts, choices, sources_of(step.kernel for step in ready.plan.steps))
 
 

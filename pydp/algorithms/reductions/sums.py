@@ -2,44 +2,67 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from pydp.algorithms.composed import explanation_of
 from pydp.algorithms.reduce import reduce
 from pydp.algorithms.reduce.hooks import Hooks
 from pydp.algorithms.reduce.plan import result_dtype
 from pydp.algorithms.reductions.run import Request, check_kind, float_result, mask_of, perform
 from pydp.dtypes import native
-from pydp.model.explanation import Explanation, Given, given
+from pydp.errors import InvalidArgument
+from pydp.model.explanation import Explanation, Given
 from pydp.runtime.recording import recorded
+
+_ACCEPTED = {"+": ("biufc", "numbers"), "*": ("biufc", "numbers")}  # else: dtypes with an order
+_ORDERED = ("biuf", "bool, integers and floats")
 
 
 def fold_request(name: str, operator: str, nan: bool) -> Any:
-    """Builds requests for a sum or a product of some elements."""
+    """Builds requests for a fold of some elements with a named operator."""
+    kinds, accepted = _ACCEPTED.get(operator, _ORDERED)
 
     def build(g: Given) -> Request:
+        given = vars(g)
+        mask, initial, dtype = mask_of(given.get("where")), given.get("initial"), given.get("dtype")
+        if operator not in _ACCEPTED and mask is not None and initial is None:
+            raise InvalidArgument(f"{name} with where= is given no initial value; initial= is needed")
+
         def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
             source = dtypes[0]
-            check_kind(name, source, "biufc", "numbers")
-            result = native(g.dtype) if g.dtype is not None else result_dtype(native(source), operator)
-            check_kind(f"{name} with dtype={result}", result, "biufc", "numbers")
+            check_kind(name, source, kinds, accepted)
+            result = native(dtype) if dtype is not None else result_dtype(native(source), operator)
+            check_kind(f"{name} with dtype={result}", result, kinds, accepted)
             skips = (
                 *(("nan",) if nan and source.kind in "fc" else ()),
                 *(("masked",) if len(dtypes) > 1 else ()),
             )
             run = np.dtype(np.float32) if result == np.float16 else result
-            start = int(operator == "*")
-            chain = 16 if run.kind in "fc" else 1024
+            start = _identity(operator, run)
+            chain = 16 if run.kind in "fc" and operator in _ACCEPTED else 1024
             members = (("value", run, True),)
             return Hooks(
                 name, "value", members, (result,), "own", (start,), run, chain, operator, skips=skips, start=start
             )
 
-        inputs = {"x": g.x, "where": mask_of(vars(g).get("where"))}
-        return Request(name, inputs, hooks, g.axis, g.keepdims, g.where, g.spec)
+        inputs = {"x": g.x, "where": mask}
+        return Request(name, inputs, hooks, g.axis, g.keepdims, g.where, g.spec, initial=initial, operator=operator)
 
     return build
+
+
+def _identity(operator: str, dtype: np.dtype) -> Any:
+    """The value that masked elements get."""
+    if operator in _ACCEPTED:
+        return int(operator == "*")
+    if dtype.kind == "f":
+        return np.inf if operator == "min" else -np.inf
+    if dtype.kind == "b":
+        return operator == "min"
+    return int(np.iinfo(dtype).max if operator == "min" else np.iinfo(dtype).min)
 
 
 sum_request = fold_request("sum", "+", False)
@@ -65,6 +88,7 @@ def sum(
     *,
     dtype: Any = None,
     where: Any = None,
+    initial: Any = None,
     keepdims: bool = False,
     out: Any = None,
     device: Any = None,
@@ -76,7 +100,8 @@ def sum(
 
     x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
     the dtype of the sum and the result; see :func:`pydp.reduce`. keepdims: keep the reduced axes, with size 1. where:
-    bools that broadcast to `x`; only elements where they are true count. out: array for the result.
+    bools that broadcast to `x`; only elements where they are true count. initial: the first value of each sum, see
+    `init` of :func:`pydp.reduce`. out: array for the result.
 
     Errors: see :func:`pydp.reduce`.
 
@@ -85,7 +110,7 @@ def sum(
     """
     if mask_of(where) is None:
         named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-        return reduce(x, "+", axis=axis, keepdims=keepdims, dtype=dtype, out=out, **named)
+        return reduce(x, "+", axis=axis, keepdims=keepdims, init=initial, dtype=dtype, out=out, **named)
     return _masked_sum(**locals())
 
 
@@ -95,6 +120,7 @@ def prod(
     *,
     dtype: Any = None,
     where: Any = None,
+    initial: Any = None,
     keepdims: bool = False,
     out: Any = None,
     device: Any = None,
@@ -106,7 +132,8 @@ def prod(
 
     x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
     the dtype of the product and the result; see :func:`pydp.reduce`. keepdims: keep the reduced axes, with size 1.
-    where: bools that broadcast to `x`; only elements where they are true count. out: array for the result.
+    where: bools that broadcast to `x`; only elements where they are true count. initial: the first value of each
+    product, see `init` of :func:`pydp.reduce`. out: array for the result.
 
     Errors: see :func:`pydp.reduce`.
 
@@ -115,7 +142,7 @@ def prod(
     """
     if mask_of(where) is None:
         named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-        return reduce(x, "*", axis=axis, keepdims=keepdims, dtype=dtype, out=out, **named)
+        return reduce(x, "*", axis=axis, keepdims=keepdims, init=initial, dtype=dtype, out=out, **named)
     return _masked_product(**locals())
 
 
@@ -173,26 +200,29 @@ def logsumexp(
     return perform(logsumexp_request(Given(**locals())))
 
 
-@recorded
-def _masked_sum(x: Any, **named: Any) -> Any:
-    return perform(sum_request(Given(x=x, **named)))
+def masked_fold(request: Callable[[Given], Request]) -> Callable[..., Any]:
+    """The call of a fold with a mask, for the arguments of its public function."""
+
+    @recorded
+    def fold(x: Any, **named: Any) -> Any:
+        return perform(request(Given(x=x, **named)))
+
+    return fold
 
 
-@recorded
-def _masked_product(x: Any, **named: Any) -> Any:
-    return perform(prod_request(Given(x=x, **named)))
+_masked_sum, _masked_product = masked_fold(sum_request), masked_fold(prod_request)
 
 
 def explaining_fold(operator: str, masked: Any) -> Any:
-    """The explanation of a function that is a reduction of ``pydp.reduce`` unless it has a mask. masked: explains the
+    """The explanation of a function that is a reduction of ``pydp.reduce`` unless it has a mask. masked: explains a
     call with a mask."""
 
     def explain(g: Given) -> Explanation:
-        if masked is not None and mask_of(vars(g).get("where")) is not None:
+        if mask_of(vars(g).get("where")) is not None:
             found: Explanation = masked(g)
             return found
-        named = {name: value for name, value in vars(g).items() if name != "where"}
-        found = reduce.__pydp_explain__(given(reduce, (named.pop("x"), operator), named))
-        return found
+        named = {name: value for name, value in vars(g).items() if name not in ("where", "initial")}
+        named["init"] = vars(g).get("initial")
+        return explanation_of(reduce, named.pop("x"), operator, **named)
 
     return explain

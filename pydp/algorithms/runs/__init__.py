@@ -11,15 +11,17 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import switch
+from pydp.algorithms.lengths import on_host as length_on_host
+from pydp.algorithms.lengths import whole
 from pydp.algorithms.pieces import needed, on_host
-from pydp.algorithms.registry import Algorithm, register
+from pydp.algorithms.registry import Algorithm, alike, register
 from pydp.algorithms.runs.request import Heads, explained, launched, prepare
 from pydp.algorithms.select.policy import SelectSpec
 from pydp.algorithms.select.results import trimmed_alike
 from pydp.algorithms.sort import argsort, finds_sorted, sort, sort_unless_sorted, sort_with_order
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given
-from pydp.runtime.placement import normal_input
+from pydp.runtime.placement import check_events, normal_input
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
 
@@ -31,6 +33,7 @@ def run_length_encode(
     *,
     starts: bool = False,
     count: Any = None,
+    length: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -43,8 +46,9 @@ def run_length_encode(
     Elements are compared by ``==``: each NaN is a run of its own, and 0.0 equals -0.0. The value is the first element
     of the run.
 
-    count: a device scalar (one int32 or int64) that receives the number of runs. spec: a SelectSpec, or a mapping of
-    some of its fields. The length of the results: see `select`.
+    count: a device scalar (one int32 or int64) that receives the number of runs. length: only the first `length`
+    elements count, see `select`. spec: a SelectSpec, or a mapping of some of its fields. The length of the results: see
+    `select`.
 
     Raises InvalidArgument for invalid arguments, and UnsupportedOnDevice for dtypes that the device does not support,
     before anything is enqueued.
@@ -57,7 +61,7 @@ def run_length_encode(
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
     results = ("values", "starts", "lengths") if switch(starts, "starts") else ("values", "lengths")
-    values, *found, total = _launched(x, None, None, None, results, False, count, **where)
+    values, *found, total = _launched(whole(x, length), None, None, None, results, False, count, length, **where)
     return trimmed_alike([values, *reversed(found)], total)
 
 
@@ -68,6 +72,7 @@ def reduce_by_key(
     *,
     dtype: Any = None,
     count: Any = None,
+    length: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -80,7 +85,7 @@ def reduce_by_key(
     computation and the result, as for `scan`: any associative operator, commutative or not. The bracketing depends only
     on the sizes and the device, therefore float results are bitwise reproducible.
 
-    count, spec, the length of the results, and errors: as for `run_length_encode`.
+    count, length, spec, the length of the results, and errors: as for `run_length_encode`.
 
     >>> pydp.reduce_by_key(np.array([7, 7, 3, 7]), np.array([1, 2, 5, 9]))
     (array([7, 3, 7]), array([3, 5, 9]))
@@ -89,7 +94,8 @@ def reduce_by_key(
     Decoupled Look-back (2016).
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    unique_keys, sums, total = _launched(keys, values, op, dtype, ("values", "sums"), False, count, **where)
+    keys, values = whole(keys, length), whole(values, length)
+    unique_keys, sums, total = _launched(keys, values, op, dtype, ("values", "sums"), False, count, length, **where)
     found: tuple[Any, Any] = trimmed_alike([unique_keys, sums], total)
     return found
 
@@ -102,6 +108,7 @@ def unique(
     axis: int | None = None,
     *,
     equal_nan: bool = True,
+    length: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -112,7 +119,8 @@ def unique(
     x: array of any shape, strides and dtype that `sort` accepts (NumPy, Field or pyopencl Array). The result has rank 1
     and the kind and dtype of `x`. return_index: also the index of the first occurrence of each value. return_inverse:
     also the index into the result for each element, in the shape of `x`. return_counts: also the number of occurrences.
-    These have dtype int64, and the result is a tuple in this order. equal_nan: all NaNs count as one value.
+    These have dtype int64, and the result is a tuple in this order. equal_nan: all NaNs count as one value. length:
+    only the first `length` elements count, see `select`; the call waits for it, because the sort needs their number.
 
     axis: None only; anything else raises InvalidArgument. The length of the results, spec and errors: as for
     `run_length_encode`. The elements are sorted, and the heads of their runs selected; with return_index or
@@ -126,7 +134,11 @@ def unique(
         raise InvalidArgument(f"axis={axis!r} is not supported by unique; None is accepted")
     index, inverse = switch(return_index, "return_index"), switch(return_inverse, "return_inverse")
     counts, equal_nan = switch(return_counts, "return_counts"), switch(equal_nan, "equal_nan")
-    x = normal_input("x", x)
+    x = normal_input("x", whole(x, length))
+    if length is not None:
+        for event in check_events(wait_for):
+            event.wait()
+        x = x.reshape(x.size)[: length_on_host(length, x.size)]
     place = {"device": device, "queue": queue}
     where = {**place, "wait_for": None, "spec": spec}
     if spec is not None:  # check it before the sort is enqueued
@@ -142,14 +154,14 @@ def unique(
         ordered, order = sort_with_order(x, wait_for=wait_for, **place)
     results = ("values", "lengths") if counts else ("values",)
     values, *found, total = _launched(
-        ordered, None, None, None, results, equal_nan, None, unsorted, counters, **where
+        ordered, None, None, None, results, equal_nan, None, None, unsorted, counters, **where
     )  # fmt: skip
     if index:
-        firsts, _ = _launched(ordered, order, None, None, ("first values",), equal_nan, None, **where)
+        firsts, _ = _launched(ordered, order, None, None, ("first values",), equal_nan, None, None, **where)
         found.insert(0, firsts)
     made = list(trimmed_alike([values, *found], total))
     if inverse:
-        ranks, _ = _launched(ordered, order, None, None, ("ranks",), equal_nan, None, **where)
+        ranks, _ = _launched(ordered, order, None, None, ("ranks",), equal_nan, None, None, **where)
         made.insert(1 + index, ranks.reshape(x.shape))
     return made[0] if len(made) == 1 else tuple(made)
 
@@ -163,6 +175,7 @@ def _launched(
     results: tuple[str, ...],
     equal_nan: bool,
     count: Any,
+    length: Any,
     unsorted: Any = None,
     counters: Any = None,
     *,
@@ -173,7 +186,8 @@ def _launched(
 ) -> Any:
     """The results with space for as many runs as elements, and the number of runs."""
     where = {"device": device, "queue": queue, "wait_for": wait_for}
-    return launched(Heads(keys, values, op, dtype, results, equal_nan, count, spec, unsorted, counters), where)
+    request = Heads(keys, values, op, dtype, results, equal_nan, count, spec, length, unsorted, counters)
+    return launched(request, where)
 
 
 # --- explanations and references -----------------------------------------------------------------------------
@@ -181,13 +195,16 @@ def _launched(
 
 def _explain_encode(given: Given) -> Explanation:
     results = ("values", "starts", "lengths") if switch(given.starts, "starts") else ("values", "lengths")
-    request = Heads(given.x, None, None, None, results, False, given.count, given.spec)
+    x = whole(given.x, given.length)
+    request = Heads(x, None, None, None, results, False, given.count, given.spec, given.length)
     return explained("run_length_encode", request, given.where)
 
 
 def _explain_reduce(given: Given) -> Explanation:
     results = ("values", "sums")
-    request = Heads(given.keys, given.values, given.op, given.dtype, results, False, given.count, given.spec)
+    keys, values = whole(given.keys, given.length), whole(given.values, given.length)
+    how = (given.count, given.spec, given.length)
+    request = Heads(keys, values, given.op, given.dtype, results, False, *how)
     return explained("reduce_by_key", request, given.where)
 
 
@@ -196,7 +213,8 @@ def _explain_unique(given: Given) -> Explanation:
         raise InvalidArgument(f"axis={given.axis!r} is not supported by unique; None is accepted")
     results = ("values", "lengths") if switch(given.return_counts, "return_counts") else ("values",)
     equal_nan = switch(given.equal_nan, "equal_nan")
-    request = Heads(given.x, None, None, None, results, equal_nan, None, given.spec)
+    x = normal_input("x", whole(given.x, given.length))
+    request = Heads(x, None, None, None, results, equal_nan, None, given.spec)
     found = explained("unique", request, given.where)
     found.choices.insert(0, "the elements are sorted first, see the explanation of sort")
     if not (given.return_index or given.return_inverse) and finds_sorted(
@@ -257,7 +275,7 @@ register(
         _explain_reduce,
         _reduce_reference,
         sizes=("1048576",),
-        shapes=lambda size: [size, size],
+        shapes=alike(2),
         operands=2,
         dtype="int32",
     )

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.algorithms.arguments import by_key
+from pydp.algorithms.arguments import by_key, check_same_shape
+from pydp.algorithms.lengths import check_limit, length_of, limit
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.runs.equality import differ, differ_vector
@@ -22,7 +23,6 @@ from pydp.algorithms.select.request import (
     given_count,
 )
 from pydp.dtypes import check_kept_whole, check_supported, native
-from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation
 from pydp.model.family import Key, Keyed
 from pydp.runtime.call import Call
@@ -47,6 +47,7 @@ class Heads(NamedTuple):
     equal_nan: bool
     count: Any
     spec: Any
+    length: Any = None
     unsorted: Any = None
     counters: Any = None
 
@@ -64,7 +65,8 @@ def launched(request: Heads, where: dict[str, Any]) -> tuple[Any, ...]:
     outputs = [call.output((n,), dtypes[name], name) for name in request.results]
     outputs.append(call.output((), COUNT, "total"))
     outputs += [given_count(call, ready, request.count)] if request.count is not None else []
-    ready.plan.run(call, flattened(call, ready.inputs, n), outputs, kept=ready.kept)
+    length = limit(call, n) if call.has("length") else None
+    ready.plan.run(call, flattened(call, ready.inputs, n), outputs, length=length, kept=ready.kept)
     results: tuple[Any, ...] = call.finish(*outputs)
     return results[: len(request.results) + 1]
 
@@ -81,13 +83,16 @@ def prepare(request: Heads, where: dict[str, Any]) -> tuple[Prepared, Operator |
         values = normal_input("values", values)
         sums = operator_text(request.op, value_dtype(native(values.dtype), request.dtype, request.op))
         conversion(native(values.dtype), sums.dtype, "values")
-    sources = {"keys": request.keys, "values": values, "unsorted": request.unsorted, "counters": request.counters}
+    length = length_of(request.length)
+    sources = {"keys": request.keys, "values": values, "length": length}
+    sources |= {"unsorted": request.unsorted, "counters": request.counters}
     call = Call.begin(sources, out=out, outputs=len(results) + 2, **where)
     keys = call.input("keys")
+    check_limit(length, keys.size)
     check_types(call, keys.dtype, False)
     others = call.input("values") if call.has("values") else None
-    if others is not None and others.shape != keys.shape:
-        raise InvalidArgument(f"values has shape {others.shape}; the shape of keys, {keys.shape}, is needed")
+    if others is not None:
+        check_same_shape("values", others, "keys", keys)
     if sums is not None and others is not None:
         sums.check(call.device)
         for dtype in (others.dtype, sums.dtype):
@@ -102,7 +107,7 @@ def prepare(request: Heads, where: dict[str, Any]) -> tuple[Prepared, Operator |
     arrays = (keys.dtype, keys.size, stored.dtype.itemsize if stored is not None else 0, steps)
     summand, counted = None if read is None else read.dtype, None if count is None else np.dtype(count.dtype)
     kept = (call.input("unsorted"), call.input("counters")) if call.has("unsorted") else None
-    how = (results, request.equal_nan, summand, counted, kept is not None)
+    how = (results, request.equal_nan, summand, counted, length is not None, kept is not None)
     plan = _plan_of(call.device, arrays, how, operator, by_key(request.spec))
     return Prepared(call, plan, inputs, flat_of(keys), shape, kept), sums
 
@@ -116,7 +121,7 @@ def _plan_of(
     spec: Any,
 ) -> SelectPlan:
     dtype, n, element, steps = arrays
-    results, equal_nan, summand, count, kept = how
+    results, equal_nan, summand, count, bounded, kept = how
     condition = Condition(
         "x[i] != x[i - 1]", dtype, differ(dtype, equal_nan), heads=True, vector=differ_vector(dtype, equal_nan)
     )
@@ -131,6 +136,7 @@ def _plan_of(
         summand=summand,
         sums=sums,
         count=count,
+        bounded=bounded,
         kept=kept,
     )
     return select_plan(device, job, spec)

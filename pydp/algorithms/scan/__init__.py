@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pydp.algorithms.lengths import LENGTH, limit, trimmed, whole
 from pydp.algorithms.pieces import explaining_pieces, needed, on_host, unallocated
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.scan import stream
@@ -13,6 +14,7 @@ from pydp.algorithms.scan.arguments import segments_of, value_dtype
 from pydp.algorithms.scan.plan import Arrays
 from pydp.algorithms.scan.policy import ScanSpec, bank_layout
 from pydp.algorithms.scan.request import Request, prepare, request_of
+from pydp.errors import OutOfResources
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.recording import recorded
@@ -21,7 +23,6 @@ from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
 __all__ = ["ScanSpec", "scan"]
 
 
-@recorded
 def scan(
     x: Any,
     op: Any = "+",
@@ -31,6 +32,7 @@ def scan(
     reverse: bool = False,
     init: Any = None,
     segments: Any = None,
+    length: Any = None,
     dtype: Any = None,
     strategy: str | None = None,
     out: Any = None,
@@ -60,6 +62,12 @@ def scan(
     is a segment), of the shape of x. Pass ("flags", array) or ("keys", array) to select one explicitly. A flag marks
     the first element in scan order.
 
+    length: only the first `length` elements count: an integer, or a Field or pyopencl Array of one integer, such as the
+    `count` of `select`. `x` has rank 1, or axis is None; reverse is not accepted. The kernels read it on the device, so
+    the call does not wait for it, nor for the length of a result that is `x`. On the device, a negative length counts
+    as 0, and one that exceeds the array as its size. The result has `length` elements, as a result of `select`; an
+    `out` has the shape of x, and its other elements are not written.
+
     dtype: dtype of the computation and the result. The default is the dtype of x (as in CUB and pyopencl, unlike
     NumPy), or int64 for sums and products of bools. out: output array; may be x. strategy: "lookback" (one pass),
     "chained" or "reduce_then_scan". The default is "lookback", or "reduce_then_scan" on drivers without forward
@@ -75,11 +83,28 @@ def scan(
     Source: D. Merrill and M. Garland, Single-pass Parallel Prefix Scan with Decoupled Look-back (2016); the fallback
     follows T. Smith, R. Levien and J. Owens, Decoupled Fallback (2025).
     """
-    request = request_of(op, axis, exclusive, reverse, init, segments, dtype, strategy, spec)
+    if length is not None:
+        x = whole(x, length)
+        segments = whole(segments, length)
+    named = {"out": out, "device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
+    found = _scanned(x, op, axis, exclusive, reverse, init, segments, length, dtype, strategy, **named)
+    if length is None:
+        return found
+    return found[0] if out is not None else trimmed(*found)
+
+
+@recorded
+def _scanned(
+    x: Any, op: Any, axis: Any, exclusive: Any, reverse: Any, init: Any, segments: Any, length: Any, dtype: Any,
+    strategy: Any, *, out: Any, device: Any, queue: Any, wait_for: Any, spec: Any,
+) -> Any:  # fmt: skip
+    request = request_of(op, axis, exclusive, reverse, init, segments, dtype, strategy, spec, length)
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
     heads = request.segments[1] if on_host(request.segments[1]) else None
     result = x.size * value_dtype(x.dtype, dtype, op).itemsize if on_host(x) else 0
     if needed(where, x, heads, result=result):
+        if length is not None:
+            raise OutOfResources(f"length= needs an array that fits the largest buffer; x has {x.nbytes} bytes")
         return stream.scan_in_pieces(_scan, x, request, where)
     return _scan(x, request, where)
 
@@ -89,23 +114,27 @@ def _scan(x: Any, request: Request, where: dict[str, Any], carry: Any = None, to
     The last inclusive value is written to the buffer `total`."""
     ready = prepare(x, request, where, carry is not None, total is not None)
     call, y, init, heads = ready.call, ready.y, ready.init, ready.heads
+    results, length = [ready.result], None
+    if request.length is not None:
+        length = limit(call, ready.result.size, call.output((), LENGTH, "length"))
+        results.append(length)
     if ready.plan is None:
-        return call.finish(y)
+        return call.finish(*results)
     init_argument = (init.buffer, init.offset) if type(init) is Operand else init
     h_buffer, h_offset = (heads.buffer, heads.offset) if heads is not None else (None, 0)
     x_buffer, x_offset = ready.x.buffer, ready.x.offset
-    arrays = Arrays(x_buffer, x_offset, y.buffer, y.offset, h_buffer, h_offset, init_argument, carry, total)
+    arrays = Arrays(x_buffer, x_offset, y.buffer, y.offset, h_buffer, h_offset, init_argument, carry, total, length)
     ready.plan.run(call, arrays)
     if y is not ready.result:
         call.copy(y, ready.result)
-    return call.finish(ready.result)
+    return call.finish(*results)
 
 
 def _explain(given: Given) -> Explanation:
     """Explain ``scan(x, op, ...)`` on this device."""
     request = request_of(
         given.op, given.axis, given.exclusive, given.reverse, given.init, given.segments, given.dtype, given.strategy,
-        given.spec,
+        given.spec, given.length,
     )  # fmt: skip
     ready = prepare(given.x, request, given.where, run=False)
     device, plan, x = ready.call.device, ready.plan, ready.x
@@ -133,6 +162,7 @@ def _explain(given: Given) -> Explanation:
 
 def _explain_any(given: Given) -> Explanation:
     """Explain a scan of arrays that may exceed the device's largest buffer."""
+    given = given.but(x=whole(given.x, given.length), segments=whole(given.segments, given.length))
     kind, heads = segments_of(given.segments)
 
     def explain(part: Given) -> Explanation:

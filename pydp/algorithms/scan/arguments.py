@@ -44,8 +44,10 @@ def segments_of(segments: Any) -> tuple[str, Any]:
     return kind, array
 
 
-def host_init(init: Any, dtype: np.dtype) -> np.ndarray:
-    """A host value as a 0-d array of `dtype`; InvalidArgument if it is not a single value of that dtype."""
+def host_init(init: Any, dtype: np.dtype, name: str = "init") -> np.ndarray:
+    """A host value as a 0-d array of `dtype`; InvalidArgument if it is not a single value of that dtype.
+
+    name: of the parameter, for messages."""
     try:
         given = np.asarray(init, dtype if dtype.names else None)
         if given.dtype.kind == "c" and dtype.kind != "c":  # NumPy would only warn and drop the imaginary part
@@ -53,13 +55,13 @@ def host_init(init: Any, dtype: np.dtype) -> np.ndarray:
         with np.errstate(all="ignore"):
             value = given.astype(dtype) if not given.ndim else given
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgument(f"init={init!r} is not one value of dtype {dtype}: {error}") from None
+        raise InvalidArgument(f"{name}={init!r} is not one value of dtype {dtype}: {error}") from None
     if value.ndim:
-        raise InvalidArgument(f"init has shape {value.shape}; one value of dtype {dtype} is accepted")
+        raise InvalidArgument(f"{name} has shape {value.shape}; one value of dtype {dtype} is accepted")
     if dtype.kind in "biu" and not (given.dtype.kind in "biuf" and given == value):
-        raise InvalidArgument(f"init={init!r} is not a value of dtype {dtype}; integers in its range are accepted")
+        raise InvalidArgument(f"{name}={init!r} is not a value of dtype {dtype}; integers in its range are accepted")
     if dtype.kind == "f" and given.dtype.kind not in "biuf":
-        raise InvalidArgument(f"init={init!r} is not a real number; dtype {dtype} requires one")
+        raise InvalidArgument(f"{name}={init!r} is not a real number; dtype {dtype} requires one")
     return value
 
 
@@ -70,11 +72,11 @@ def is_device_init(init: Any) -> bool:
     return isinstance(init, (Field, pyopencl.array.Array))
 
 
-def check_device_init(init: Any, dtype: np.dtype) -> None:
+def check_device_init(init: Any, dtype: np.dtype, name: str = "init") -> None:
     """Raises InvalidArgument if a device init is not a single value of `dtype`."""
     if init.dtype != dtype or int(np.prod(init.shape)) != 1:
         raise InvalidArgument(
-            f"init has shape {init.shape} and dtype {init.dtype}; one value of dtype {dtype} is accepted"
+            f"{name} has shape {init.shape} and dtype {init.dtype}; one value of dtype {dtype} is accepted"
         )
 
 

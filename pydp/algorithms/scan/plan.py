@@ -21,7 +21,8 @@ from pydp.runtime.programs.program import Kernel, kernel
 @dataclass(frozen=True)
 class Job:
     """Everything that a scan's kernels depend on. heads: "none", "flags" or "keys". init, heads_init, start: see
-    scan_common.mako. Every row starts with a head; scans of many rows therefore have start "none"."""
+    scan_common.mako. Every row starts with a head; scans of many rows therefore have start "none". bounded: the kernels
+    read the number of elements on the device; there is one row."""
 
     source: np.dtype
     operator: Operator
@@ -34,6 +35,7 @@ class Job:
     start: str
     total: bool
     in_place: bool
+    bounded: bool = False
 
     @property
     def value(self) -> np.dtype:
@@ -57,6 +59,7 @@ class Arrays(NamedTuple):
     init: Any = None
     carry: Any = None
     total: Any = None
+    length: Any = None
 
 
 def unit_of(step: int) -> int:
@@ -117,6 +120,7 @@ def parameters(device: Any, job: Job, spec: ScanSpec, phase: str, template: str)
         "h_unit": units[2] if len(units) > 2 else 1,
         "start": job.start,
         "total": job.total and phase != "reduce",
+        "bounded": job.bounded,
     }
     if simt:
         lanes = {"lanes": spec.lanes, "columns": spec.columns, "items": spec.items, "pad": spec.pad}
@@ -206,6 +210,7 @@ class WalkPlan:
             heads_init=False,
             total=False,
             in_place=True,
+            bounded=False,
         )
         return make_plan(device, inner, replace(self.spec, nontemporal=False))
 
@@ -243,6 +248,8 @@ class WalkPlan:
         args += _init_arguments(self.job.init, arrays)
         if self.job.start == "carry":
             args.append(arrays.carry)
+        if self.job.bounded:
+            args.append(arrays.length)
         return args
 
     def run(self, call: Any, arrays: Arrays) -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, by_key, switch
+from pydp.algorithms.lengths import check_limit, length_of
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.scan import arguments
@@ -34,16 +35,23 @@ class Request(NamedTuple):
     dtype: Any
     strategy: Any
     spec: Any
+    length: Any = None
 
 
 def request_of(
-    op: Any, axis: Any, exclusive: Any, reverse: Any, init: Any, segments: Any, dtype: Any, strategy: Any, spec: Any
-) -> Request:
+    op: Any, axis: Any, exclusive: Any, reverse: Any, init: Any, segments: Any, dtype: Any, strategy: Any, spec: Any,
+    length: Any = None,
+) -> Request:  # fmt: skip
     """The request of a call. Raises InvalidArgument for an invalid strategy, segments and switches."""
     if strategy is not None and not (isinstance(strategy, str) and strategy in STRATEGIES):
         raise InvalidArgument(f"strategy={strategy!r} is not one of {', '.join(STRATEGIES)}")
     exclusive, reverse = switch(exclusive, "exclusive"), switch(reverse, "reverse")
-    return Request(op, axis, exclusive, reverse, init, arguments.segments_of(segments), dtype, strategy, spec)
+    if length is not None and reverse:
+        raise InvalidArgument(
+            "length= and reverse= are both given; length= is accepted for scans from the first element"
+        )
+    found = arguments.segments_of(segments)
+    return Request(op, axis, exclusive, reverse, init, found, dtype, strategy, spec, length_of(length))
 
 
 def copied(call: Call, operand: Operand, run: bool = True) -> Operand:
@@ -115,6 +123,8 @@ def _resolved(
     if request.exclusive and request.init is None and operator.start is None:
         raise InvalidArgument(f"an exclusive scan with op {operator.title} needs init=: op has no known identity")
     inputs = {"x": x, "segments": request.segments[1]}
+    if request.length is not None:
+        inputs["length"] = request.length
     init = request.init
     if init is not None:
         if arguments.is_device_init(init):
@@ -146,6 +156,12 @@ def _resolved(
         h_in = _flat(_contiguous(call, h_in, run)) if h_in is not None else None
     else:
         axis_of(request.axis, len(x_in.shape))
+    if request.length is not None:
+        check_limit(request.length, x_in.size)
+        if len(x_in.shape) != 1:
+            raise InvalidArgument(
+                f"length= is given for an array of shape {x_in.shape}; rank 1 or axis=None is accepted"
+            )
     return call, (x_in, h_in, call.input("init") if "init" in inputs else init), value, operator
 
 
@@ -190,7 +206,8 @@ def _plan(
     start = "none" if init is None else "buffer" if type(init) is Operand else "value"
     arrays = (x.dtype, x.shape, x.strides, y.strides)
     keyed, in_place = Keyed(operator, Key(operator.key)), x.buffer is y.buffer
-    return _plan_of(device, options, keyed, arrays, heads, start, carry, total, in_place, by_key(request.spec))
+    bounded = request.length is not None
+    return _plan_of(device, options, keyed, arrays, heads, start, carry, total, in_place, bounded, by_key(request.spec))
 
 
 @cached_plan
@@ -204,6 +221,7 @@ def _plan_of(
     carry: bool,
     total: bool,
     in_place: bool,
+    bounded: bool,
     spec: Any,
 ) -> WalkPlan | ColumnsPlan | None:
     axis, exclusive, reverse, strategy = options
@@ -219,7 +237,8 @@ def _plan_of(
         spec = {**fields, "strategy": strategy}
     choice = choose(FAMILY, device, problem, spec)
     start = "carry" if carry else "init" if init != "none" and layout.rows == 1 else "none"
-    job = Job(source, operator, layout, kind, head_dtype, exclusive, init, init != "none", start, total, in_place)
+    how = (exclusive, init, init != "none", start, total, in_place, bounded)
+    job = Job(source, operator, layout, kind, head_dtype, *how)
     plan = make_plan(device, job, choice.spec)
     plan.why = f"{choice.source}: {choice.reason}"
     return plan
@@ -230,7 +249,7 @@ def plan_by_flags(device: Any, source: np.dtype, operator: Operator, n: int) -> 
     arrays = (source, (n,), (1,), (1,))
     flags = ("flags", np.dtype(np.uint8), (1,))
     keyed = Keyed(operator, Key(operator.key))
-    plan = _plan_of(device, (0, False, False, None), keyed, arrays, flags, "none", False, False, False, None)
+    plan = _plan_of(device, (0, False, False, None), keyed, arrays, flags, "none", False, False, False, False, None)
     assert plan is not None
     return plan
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.registry import Algorithm, register
+from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.search.plan import Search, prepare, run
 from pydp.algorithms.search.policy import SearchSpec
 from pydp.errors import InvalidArgument
@@ -136,7 +136,7 @@ register(
         _explain,
         _reference,
         sizes=("1048576",),
-        shapes=lambda size: [size, size] if len(size) == 1 else None,
+        shapes=vectors(2),
         accepted=("N",),
         operands=2,
         dtypes="biuf",

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.algorithms.arguments import by_key
+from pydp.algorithms.arguments import by_key, check_same_shape, refuse_shared
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce.passes import collapse
 from pydp.algorithms.runs.equality import differ
@@ -85,8 +85,7 @@ def prepare(arrays: dict[str, Any], sorter: Any, how: Search, spec: Any, where: 
     if order is not None:
         if order.dtype.kind not in "iu":
             raise InvalidArgument(f"sorter has dtype {order.dtype}; integers are accepted")
-        if order.shape != a.shape:
-            raise InvalidArgument(f"sorter has shape {order.shape}; the shape of {table}, {a.shape}, is needed")
+        check_same_shape("sorter", order, table, a)
     key = common_dtype(a.dtype, v.dtype)
     for dtype, name in ((a.dtype, table), (v.dtype, v.name), (key, f"{table} and {v.name} together")):
         check_supported(dtype, call.device, name)
@@ -160,9 +159,7 @@ def run(ready: Prepared, out_name: str = "out") -> Any:
     """Enqueue a search; returns its result."""
     call, a, v, sorter, plan, how = ready
     result = call.output(v.shape, FLAG if how.found else POSITION, out_name)
-    for given in (a, v, sorter):
-        if given is not None and call.overlaps(given, result):
-            raise InvalidArgument(f"out shares memory with {given.name}; a separate array is needed")
+    refuse_shared(call, result, a, v, sorter)
     if plan is not None:
         step = _flat_step(v)
         if step is None:

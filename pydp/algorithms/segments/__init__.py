@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import switch
-from pydp.algorithms.composed import placed
-from pydp.algorithms.registry import Algorithm, Shape, register
+from pydp.algorithms.arguments import check_same_shape, switch
+from pydp.algorithms.composed import explanation_of, placed
+from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.scan import scan
 from pydp.algorithms.segments import reduction, sorts
 from pydp.algorithms.segments import repeats as repeats_module
@@ -72,7 +72,7 @@ def scan_by_key(
         return scan(values, op, segments=("keys", keys), device=device, wait_for=wait_for, **how)
     place = placed({"keys": keys, "values": values}, device, queue)
     described = {**how, "segments": _flags_like(keys), "device": place.device}
-    scan.__pydp_explain__(given(scan, (values, op), described))  # raises its errors before anything is enqueued
+    explanation_of(scan, values, op, **described)  # raises its errors before anything is enqueued
     place.after(wait_for)
     flags = sorts.head_flags(place.field(keys), axis, switch(reverse, "reverse"), place.where, wait_for)
     return scan(values, op, segments=("flags", flags), device=place.device, **how)
@@ -80,8 +80,7 @@ def scan_by_key(
 
 def _checked_keys(keys: Any, values: Any) -> tuple[Any, Any]:
     keys, values = normal_input("keys", keys), normal_input("values", values)
-    if keys.shape != values.shape:
-        raise InvalidArgument(f"values has shape {values.shape}; the shape of keys, {keys.shape}, is needed")
+    check_same_shape("values", values, "keys", keys)
     return keys, values
 
 
@@ -255,7 +254,7 @@ def _explain_scan(g: Given) -> Explanation:
     how = {name: value for name, value in vars(g).items() if name not in ("keys", "values", "op")}
     integers = keys.dtype.kind in "iu"
     segments = ("keys", keys) if integers else _flags_like(keys)
-    found: Explanation = scan.__pydp_explain__(given(scan, (values, g.op), {**how, "segments": segments}))
+    found = explanation_of(scan, values, g.op, **{**how, "segments": segments})
     found.choices.insert(
         0,
         "the scan compares the integer keys itself"
@@ -343,12 +342,8 @@ def _sort_reference(indexes: bool, x: Any, offsets: Any) -> list[Expected]:
     return [Expected(order.astype(np.int64) if indexes else x[order])]
 
 
-def _pair(size: Shape) -> list[Shape] | None:
-    return [size, size] if len(size) == 1 else None
-
-
 _BENCHMARK = "pydp.bench.bench_segments"
-_FLAT: dict[str, Any] = {"sizes": ("1048576",), "shapes": _pair, "accepted": ("N",), "operands": 2}
+_FLAT: dict[str, Any] = {"sizes": ("1048576",), "shapes": vectors(2), "accepted": ("N",), "operands": 2}
 register(Algorithm(scan_by_key, _explain_scan, _scan_reference, dtype="int32", dtypes="biu", **_FLAT))
 register(Algorithm(repeat, _explain_repeat, _repeat_reference, numbers="counts", dtypes="iu", dtype="int32", **_FLAT))
 register(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.algorithms.arguments import by_key
+from pydp.algorithms.arguments import by_key, refuse_shared
 from pydp.algorithms.composed import launch_elements
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.algorithms.operators.conversion import conversion
@@ -136,9 +136,7 @@ def run(ready: Prepared) -> Any:
     call, x, offsets, init, operator, plan = ready
     segments, n = offsets.size - 1, x.size
     result = call.output((segments,), operator.dtype)
-    for given in (x, offsets):
-        if call.overlaps(given, result):
-            raise InvalidArgument(f"out shares memory with {given.name}; a separate array is needed")
+    refuse_shared(call, result, x, offsets)
     if plan is None:
         return call.finish(result)
     x, offsets = call.contiguous(x), call.contiguous(offsets, OFFSET)

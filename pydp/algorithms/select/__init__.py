@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, integer
+from pydp.algorithms.lengths import whole
 from pydp.algorithms.operators.predicate import predicate_of
-from pydp.algorithms.registry import Algorithm, Shape, register
+from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.select.policy import SelectSpec
 from pydp.algorithms.select.request import Request, check_choice, check_count, explained, launched
 from pydp.algorithms.select.results import columns, counted, rows, trimmed
 from pydp.algorithms.select.stream import select_in_pieces, too_large
 from pydp.algorithms.sort import sort
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, OutOfResources
 from pydp.model.explanation import Explanation, Given
 from pydp.model.explanation import given as arguments_of
 from pydp.runtime.placement import normal_input
@@ -37,6 +38,7 @@ def select(
     *,
     mask: Any = None,
     count: Any = None,
+    length: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -56,6 +58,9 @@ def select(
     NumPy arrays and pyopencl Arrays wait and return arrays of the exact length.
 
     count: a device scalar (Field or pyopencl Array of one int32 or int64) that receives the number of kept elements.
+    length: only the first `length` elements count: an integer, or a Field or pyopencl Array of one integer, such as the
+    `count` of another call. The kernels read it on the device, so the call does not wait for it, nor for the length of
+    a result that is `x`. On the device, a negative length counts as 0, and one that exceeds the array as its size.
     spec: a SelectSpec, or a mapping of some of its fields.
 
     Raises InvalidArgument for an invalid predicate, mask, count or spec, and UnsupportedOnDevice for dtypes that the
@@ -68,7 +73,7 @@ def select(
     ``cub::DeviceSelect``.
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return _found(trimmed, "select", x, mask, predicate, count, where)
+    return _found(trimmed, "select", x, mask, predicate, count, length, where)
 
 
 def compress(
@@ -77,6 +82,7 @@ def compress(
     axis: int | None = None,
     *,
     count: Any = None,
+    length: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -97,12 +103,13 @@ def compress(
         raise InvalidArgument(f"axis={axis!r} is not supported by compress; None is accepted")
     if mask is None:
         raise InvalidArgument("mask is None; a bool or integer array of rank 1 is accepted")
-    return _found(trimmed, "compress", x, mask, None, count, where)
+    return _found(trimmed, "compress", x, mask, None, count, length, where)
 
 
 def flatnonzero(
-    x: Any, *, count: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None, spec: Any = None
-) -> Any:
+    x: Any, *, count: Any = None, length: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None,
+    spec: Any = None,
+) -> Any:  # fmt: skip
     """Return the indexes (int64) of the elements of `x` in C order that are not zero, as ``numpy.flatnonzero``.
 
     x: array of numbers or bools of any shape; NaN is not zero. Other arguments, the length of the result, errors and
@@ -112,12 +119,13 @@ def flatnonzero(
     array([1, 3])
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return _found(trimmed, "flatnonzero", x, None, None, count, where)
+    return _found(trimmed, "flatnonzero", x, None, None, count, length, where)
 
 
 def nonzero(
-    x: Any, *, count: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None, spec: Any = None
-) -> tuple[Any, ...]:
+    x: Any, *, count: Any = None, length: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None,
+    spec: Any = None,
+) -> tuple[Any, ...]:  # fmt: skip
     """Return the indexes of the elements of `x` that are not zero, one array (int64) per axis, as ``numpy.nonzero``.
 
     x: array of numbers or bools of rank 1 or more; the elements are visited in C order. Other arguments, the length of
@@ -127,12 +135,13 @@ def nonzero(
     (array([0, 1]), array([1, 0]))
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return _found(columns, "nonzero", x, None, None, count, where)
+    return _found(columns, "nonzero", x, None, None, count, length, where)
 
 
 def argwhere(
-    x: Any, *, count: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None, spec: Any = None
-) -> Any:
+    x: Any, *, count: Any = None, length: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None,
+    spec: Any = None,
+) -> Any:  # fmt: skip
     """Return the indexes of the elements of `x` that are not zero as rows (int64) of a matrix, as ``numpy.argwhere``.
 
     x: array of numbers or bools of rank 1 or more. Other arguments, the number of rows, errors and source: see
@@ -143,7 +152,7 @@ def argwhere(
            [1, 0]])
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return _found(rows, "argwhere", x, None, None, count, where)
+    return _found(rows, "argwhere", x, None, None, count, length, where)
 
 
 def partition(
@@ -154,6 +163,7 @@ def partition(
     second: Any = None,
     axis: int | None = -1,
     count: Any = None,
+    length: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -176,7 +186,7 @@ def partition(
     With an integer or a sequence of integers instead of a predicate, return a copy of `x` that is partitioned along
     `axis` at its k-th smallest elements, as ``numpy.partition`` (axis=None: the elements in C order). The copy is
     sorted, which is a partition at every position; spec is then a SortSpec. axis applies to such calls only; mask,
-    second and count apply to the others.
+    second, count and length apply to the others. With `length`, the elements from there on are not written.
 
     >>> pydp.partition(np.array([3, -1, 4, 0, 5]), "x > 0")
     (array([ 3,  4,  5, -1,  0]), 3)
@@ -187,16 +197,16 @@ def partition(
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
     if _is_position(predicate):
-        return sort(_at_positions(x, predicate, axis, mask, count, second), axis=axis, **where)
+        return sort(_at_positions(x, predicate, axis, mask, count, length, second), axis=axis, **where)
     if second is None:
-        return _found(counted, "partition", x, mask, predicate, count, where)
-    check_choice(Request("partition", x, mask, predicate, count, spec, second))
-    x = normal_input("x", x)
+        return _found(counted, "partition", x, mask, predicate, count, length, where)
+    check_choice(Request("partition", x, mask, predicate, count, spec, length, second))
+    x = normal_input("x", whole(x, length))
     predicate_of(predicate, x.dtype)  # raises its errors, and those of count, before anything is enqueued
     if count is not None:
         check_count(count)
-    made, either = _found(counted, "partition", x, None, predicate, None, where, second)
-    made, first = _found(counted, "partition", made, None, predicate, count, {**where, "wait_for": None})
+    made, either = _found(counted, "partition", x, None, predicate, None, length, where, second)
+    made, first = _found(counted, "partition", made, None, predicate, count, length, {**where, "wait_for": None})
     return made, first, either - first
 
 
@@ -211,11 +221,11 @@ def _is_position(predicate: Any) -> bool:
     return True
 
 
-def _at_positions(x: Any, kth: Any, axis: Any, mask: Any, count: Any, second: Any) -> Any:
+def _at_positions(x: Any, kth: Any, axis: Any, mask: Any, count: Any, length: Any, second: Any) -> Any:
     """x as an array, if the arguments of a partition at positions are right."""
-    if mask is not None or count is not None or second is not None:
+    if any(one is not None for one in (mask, count, length, second)):
         raise InvalidArgument(
-            f"mask, second and count cannot be combined with the position {kth!r}; None is accepted with it"
+            f"mask, second, count and length cannot be combined with the position {kth!r}; None is accepted with it"
         )
     x = normal_input("x", x)
     positions_of(kth, x, axis)
@@ -243,18 +253,22 @@ def _found(
     mask: Any,
     predicate: Any,
     count: Any,
+    length: Any,
     where: dict[str, Any],
     second: Any = None,
 ) -> Any:
     """The results of a call. finished: gives them their length."""
+    x, mask = whole(x, length), whole(mask, length)
     if not too_large(which, x, mask, where):
-        return finished(*_launched(which, x, mask, predicate, count, second, **where))
+        return finished(*_launched(which, x, mask, predicate, count, length, second, **where))
+    if length is not None:
+        raise OutOfResources(f"length= needs an array that fits the device's largest buffer; x has {x.nbytes} bytes")
 
     def run(which: str, part: Any, flags: Any) -> Any:
-        results = _launched(which, part, flags, predicate, None, second, **{**where, "wait_for": None})
+        results = _launched(which, part, flags, predicate, None, None, second, **{**where, "wait_for": None})
         return (counted if which == "partition" else trimmed)(*results)
 
-    check_choice(Request(which, x, mask, predicate, count, where["spec"], second))
+    check_choice(Request(which, x, mask, predicate, count, where["spec"], None, second))
     return select_in_pieces(run, which, x, mask, count, where)
 
 
@@ -265,6 +279,7 @@ def _launched(
     mask: Any,
     predicate: Any,
     count: Any,
+    length: Any,
     second: Any = None,
     *,
     device: Any,
@@ -274,7 +289,7 @@ def _launched(
 ) -> Any:
     """The results of a call with space for all elements, and the number of kept elements."""
     where = {"device": device, "queue": queue, "wait_for": wait_for}
-    return launched(Request(which, x, mask, predicate, count, spec, second), where)
+    return launched(Request(which, x, mask, predicate, count, spec, length, second), where)
 
 
 # --- explanations and references -----------------------------------------------------------------------------
@@ -283,7 +298,7 @@ def _launched(
 def _explain(which: str, given: Given) -> Explanation:
     predicate = getattr(given, "predicate", None)
     if which == "partition" and _is_position(predicate):
-        x = _at_positions(given.x, predicate, given.axis, given.mask, given.count, given.second)
+        x = _at_positions(given.x, predicate, given.axis, given.mask, given.count, given.length, given.second)
         how = {"axis": given.axis, "spec": given.spec, **given.where}
         found: Explanation = sort.__pydp_explain__(arguments_of(sort, (x,), how))
         found.choices.insert(0, "all elements are sorted, which is a partition at every position")
@@ -291,7 +306,9 @@ def _explain(which: str, given: Given) -> Explanation:
     if which == "compress" and given.axis is not None:
         raise InvalidArgument(f"axis={given.axis!r} is not supported by compress; None is accepted")
     second = getattr(given, "second", None)
-    request = Request(which, given.x, getattr(given, "mask", None), predicate, given.count, given.spec, second)
+    mask = whole(getattr(given, "mask", None), given.length)
+    x = whole(given.x, given.length)
+    request = Request(which, x, mask, predicate, given.count, given.spec, given.length, second)
     found = explained(request, given.where)
     if second is not None:
         found.choices.insert(0, "the elements are partitioned by both conditions (this explanation), then by the first")
@@ -328,10 +345,6 @@ def _indexes_reference(function: Callable[[np.ndarray], Any], x: Any) -> list[Ex
     return [Expected(one.astype(np.int64)) for one in (found if isinstance(found, tuple) else (found,))]
 
 
-def _masked(size: Shape) -> list[Shape] | None:
-    return [size, size] if len(size) == 1 else None
-
-
 for _function, _reference, _options in (
     (select, _select_reference, {"predicate": "x > 0"}),
     (partition, _partition_reference, {"predicate": "x > 0"}),
@@ -356,7 +369,7 @@ register(
         functools.partial(_explain, "compress"),
         _compress_reference,
         sizes=("1048576",),
-        shapes=_masked,
+        shapes=vectors(2),
         accepted=("N",),
         operands=2,
         dtype="uint8",

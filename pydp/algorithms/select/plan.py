@@ -55,8 +55,9 @@ class Job:
     a stored element, 0 if none is stored. shape: of the array whose indexes are stored; () for none. lengths: the
     lengths of runs are stored. rest: the other elements are stored after the kept ones. ranks: the number of the run of
     each element is stored, at the index that s has for the element. summand, sums: dtype of the
-    values and operator of reduce_by_key. count: dtype of the caller's count. kept: the elements may be those of another
-    array, if `sort_unless_sorted` has left its result alone.
+    values and operator of reduce_by_key. count: dtype of the caller's count. bounded: the kernels read the number of
+    elements, at most n, on the device. kept: the elements may be those of another array, if `sort_unless_sorted` has
+    left its result alone.
     """
 
     condition: Condition
@@ -70,6 +71,7 @@ class Job:
     summand: np.dtype | None = None
     sums: Operator | None = None
     count: np.dtype | None = None
+    bounded: bool = False
     kept: bool = False
 
     @property
@@ -140,6 +142,7 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         "kept": KEPT if job.kept else None,
         "count_type": "" if job.count is None else c_name(job.count),
         **_vector_sums(profile, job),
+        "bounded": job.bounded,
         "phase": phase,
         "most": most,
         "block": min(spec.block, most),
@@ -250,11 +253,12 @@ class SelectPlan:
         inputs: Sequence[Operand | None],
         outputs: Sequence[Operand],
         steps: Sequence[int] = (),
+        length: Operand | None = None,
         kept: tuple[Operand, Operand] | None = None,
     ) -> None:
         """Enqueue the selection. inputs: k, e and s (None if not read). outputs: the results in the order of the
-        kernel's arguments. steps: between the indexes of two elements, and between those of two axes. kept: the second
-        array, and the counters of the sort."""
+        kernel's arguments. steps: between the indexes of two elements, and between those of two axes. length: the
+        number of elements, of a job that is bounded. kept: the second array, and the counters of the sort."""
         job = self.job
         if not job.n:
             for output in outputs:
@@ -265,7 +269,7 @@ class SelectPlan:
         for one, step in zip(inputs, job.steps, strict=True):
             if one is not None:
                 args += [one.buffer, np.int64(one.offset), *([] if unit_of(step) else [np.int64(step)])]
-        args += [np.int64(job.n), np.int32(self.part)]
+        args += [np.int64(job.n), np.int32(self.part), *([] if length is None else [length])]
         if kept is not None:
             args += [kept[0], np.int64(kept[0].offset), kept[1]]
         results: list[Any] = []
@@ -305,6 +309,8 @@ class SelectPlan:
                 f"after {self.spec.polls} unsuccessful polls of an earlier partition, a work-group recomputes its state"
             )
         lines += [f"{phase}: {line}" for phase, one in self.kernels.items() for line in describe_barriers(one)]
+        if self.job.bounded:
+            lines.append("the kernels read the number of elements from memory; the host does not wait for it")
         return lines + ([f"prefixes: {line}" for line in self.between.describe()] if self.between else [])
 
     def all_kernels(self) -> dict[str, Kernel]:

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.algorithms.arguments import by_key
+from pydp.algorithms.arguments import by_key, check_same_shape
+from pydp.algorithms.lengths import check_limit, length_of, limit
 from pydp.algorithms.operators.predicate import Predicate, either, nonzero, predicate_of
 from pydp.algorithms.reduce.passes import collapse
 from pydp.algorithms.select.plan import COUNT, Condition, Job, SelectPlan, select_plan
@@ -32,6 +33,7 @@ class Request(NamedTuple):
     predicate: Any
     count: Any
     spec: Any
+    length: Any = None
     second: Any = None
 
 
@@ -62,7 +64,8 @@ def launched(request: Request, where: dict[str, Any]) -> tuple[Any, ...]:
         made = call.output((n,), COUNT, "indexes")
     outputs = [made, call.output((), COUNT, "total")]
     outputs += [given_count(call, ready, request.count)] if request.count is not None else []
-    ready.plan.run(call, flattened(call, ready.inputs, n), outputs, steps)
+    length = limit(call, n) if call.has("length") else None
+    ready.plan.run(call, flattened(call, ready.inputs, n), outputs, steps, length)
     results: tuple[Any, ...] = call.finish(*outputs)
     return results
 
@@ -82,7 +85,8 @@ def prepare(request: Request, where: dict[str, Any]) -> Prepared:
     if count is not None:
         check_count(count)
     out = None if count is None else (None, None, count)
-    call = Call.begin({"x": request.x, "mask": request.mask}, out=out, outputs=3, **where)
+    length = length_of(request.length)
+    call = Call.begin({"x": request.x, "mask": request.mask, "length": length}, out=out, outputs=3, **where)
     x = call.input("x")
     shape = x.shape
     if which in ("nonzero", "argwhere") and not shape:
@@ -98,10 +102,12 @@ def prepare(request: Request, where: dict[str, Any]) -> Prepared:
     if mask is not None:
         decides, read = mask, flat_of(mask)
         x = x.view((read.size,), x.strides)
+    check_limit(length, x.size)
     axes = shape if which in ("nonzero", "argwhere") else (x.size,) if which in INDEXES else ()
     arrays = (x.dtype, x.size, read.strides[0], x.strides[0], axes)
     stored = None if count is None else np.dtype(count.dtype)
-    plan = _plan_of(call.device, which, arrays, Keyed(predicate, Key(predicate.key)), stored, by_key(request.spec))
+    keyed = Keyed(predicate, Key(predicate.key))
+    plan = _plan_of(call.device, which, arrays, keyed, stored, length is not None, by_key(request.spec))
     inputs = (decides, None if which in INDEXES else given, None)
     return Prepared(call, plan, inputs, x, shape)
 
@@ -154,8 +160,7 @@ def check_mask(mask: Operand, x: Operand, which: str) -> None:
     if which != "compress":
         if mask.dtype != np.bool_ and mask.dtype != np.uint8:
             raise InvalidArgument(f"mask has dtype {mask.dtype}; bool and uint8 are accepted")
-        if mask.shape != x.shape:
-            raise InvalidArgument(f"mask has shape {mask.shape}; the shape of x, {x.shape}, is needed")
+        check_same_shape("mask", mask, "x", x)
     elif len(mask.shape) != 1 or mask.size > x.size:
         raise InvalidArgument(
             f"mask has shape {mask.shape}; rank 1 and at most as many elements as x, {x.size}, are accepted"
@@ -196,6 +201,7 @@ def _plan_of(
     arrays: tuple[np.dtype, int, int, int, tuple[int, ...]],
     predicate: Any,
     count: np.dtype | None,
+    bounded: bool,
     spec: Any,
 ) -> SelectPlan:
     dtype, n, read_step, step, shape = arrays
@@ -211,6 +217,7 @@ def _plan_of(
         shape=shape,
         rest=which == "partition",
         count=count,
+        bounded=bounded,
     )
     return select_plan(device, job, spec)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pydp.algorithms.arguments import check_same_shape
 from pydp.algorithms.pieces import after_events, buffer_limit, contiguous, needed
 from pydp.algorithms.select.request import INDEXES, check_count
 from pydp.errors import InvalidArgument
@@ -41,8 +42,8 @@ def select_in_pieces(
         read = [x, *([] if mask is None else [mask])]
         if isinstance(count, np.ndarray) and any(np.may_share_memory(count, one) for one in read):
             raise InvalidArgument("count shares memory with an array that the call reads; a separate array is needed")
-    if which not in ("compress", *INDEXES) and mask is not None and mask.shape != x.shape:
-        raise InvalidArgument(f"mask has shape {mask.shape}; the shape of x, {x.shape}, is needed")
+    if which not in ("compress", *INDEXES) and mask is not None:
+        check_same_shape("mask", mask, "x", x)
     if which in ("nonzero", "argwhere") and not x.ndim:
         raise InvalidArgument(f"{which} is given an array of rank 0; arrays of rank 1 and more are accepted")
     limit = buffer_limit(where)

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.algorithms.arguments import axis_of, switch
+from pydp.algorithms.arguments import axis_of, check_same_shape, switch
 from pydp.algorithms.composed import Place, explanation_of, placed, taken
 from pydp.algorithms.merge import merge_by_key
-from pydp.algorithms.registry import Algorithm, Shape, register
+from pydp.algorithms.registry import Algorithm, Shape, register, vectors
 from pydp.algorithms.runs import unique
 from pydp.algorithms.search import explained, membership, searchsorted
 from pydp.algorithms.search.plan import Search, common_dtype, prepare
@@ -275,10 +275,7 @@ def _checked_keys(keys: Any, axis: Any) -> tuple[list[Any], int]:
     if not found:
         raise InvalidArgument("keys is empty; at least one key is accepted")
     for k, key in enumerate(found):
-        if tuple(key.shape) != tuple(found[0].shape):
-            raise InvalidArgument(
-                f"keys[{k}] has shape {tuple(key.shape)}; the shape of keys[0], {tuple(found[0].shape)}, is needed"
-            )
+        check_same_shape(f"keys[{k}]", key, "keys[0]", found[0])
     return found, axis_of(axis, found[0].ndim, "an integer")
 
 
@@ -337,15 +334,11 @@ def _lexsort_reference(keys: Any, axis: Any = -1) -> list[Expected]:
     return [Expected(np.lexsort(keys, axis).astype(np.int64))]
 
 
-def _pair(size: Shape) -> list[Shape] | None:
-    return [size, size] if len(size) == 1 else None
-
-
 def _key_rows(size: Shape) -> list[Shape] | None:
     return [size if len(size) > 1 else (1, *size)]
 
 
-_FLAT: dict[str, Any] = {"sizes": ("1048576",), "shapes": _pair, "accepted": ("N",), "operands": 2}
+_FLAT: dict[str, Any] = {"sizes": ("1048576",), "shapes": vectors(2), "accepted": ("N",), "operands": 2}
 register(Algorithm(isin, _explain_isin, _isin_reference, dtypes="biuf", dtype="int32", numbers="spread", **_FLAT))
 _function: Any
 _numpy: Any

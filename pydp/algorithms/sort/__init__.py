@@ -25,7 +25,7 @@ from pydp.algorithms.pieces import (
     target_of,
     unallocated,
 )
-from pydp.algorithms.registry import Algorithm, register
+from pydp.algorithms.registry import Algorithm, alike, register
 from pydp.algorithms.sort.merge import Merge, merging
 from pydp.algorithms.sort.onesweep import Onesweep, onesweep
 from pydp.algorithms.sort.onesweep_policy import STRATEGIES
@@ -501,7 +501,7 @@ register(
         ),
         _sort_by_key_reference,
         sizes=("1048576",),
-        shapes=lambda size: [size, size],
+        shapes=alike(2),
         operands=2,
         dtype="int32",
         numbers="spread",

@@ -112,6 +112,12 @@ class FieldData(Strided):
         return made
 
     @property
+    def whole(self) -> Self:
+        """This data; if only the device knows its length, with the whole space for elements. Does not wait."""
+        shape = self._shape
+        return self if isinstance(shape, tuple) else self._view((shape.whole, self.strides, self.offset))
+
+    @property
     def given(self) -> Any:
         """The object that users have for this data."""
         return self

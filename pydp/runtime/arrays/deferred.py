@@ -8,15 +8,22 @@ from typing import Any
 class DeferredShape:
     """The shape ``(count, *others)`` of an array, where a kernel stores `count`, an integer Field of one element.
 
-    `wait` waits for the kernel, once: the Fields of one call share the DeferredShape.
+    `wait` waits for the kernel, once: the Fields of one call share the DeferredShape. most: the space for elements
+    along the first axis.
     """
 
-    __slots__ = ("_count", "_others", "_shape")
+    __slots__ = ("_count", "_others", "_shape", "most")
 
-    def __init__(self, count: Any, others: tuple[int, ...] = ()) -> None:
+    def __init__(self, count: Any, most: int, others: tuple[int, ...] = ()) -> None:
         self._count = count
         self._others = others
+        self.most = most
         self._shape: tuple[int, ...] | None = None
+
+    @property
+    def whole(self) -> tuple[int, ...]:
+        """The shape of all the space."""
+        return self.most, *self._others
 
     def wait(self) -> tuple[int, ...]:
         """The shape; waits until the count is known."""

@@ -1,0 +1,127 @@
+"""``length=``: how many leading elements count, read on the device; the calls do not wait for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import needs
+import numpy as np
+import pytest
+
+import pydp
+from pydp.runtime.arrays.deferred import DeferredShape
+
+N = 700
+X = np.random.default_rng(0).integers(-3, 4, N).astype(np.int32)
+V = np.random.default_rng(1).integers(0, 9, N).astype(np.int32)
+LENGTHS = (0, 1, 255, 256, 300, N, N + 7, -3)
+SPECS = {
+    "default": None,
+    "two passes": {"strategy": "reduce_then_scan"},
+    "lanes": {"mapping": "simt", "lanes": 64, "items": 4, "strategy": "reduce_then_scan"},
+}
+SPECIALIZATIONS = pytest.mark.parametrize("how", SPECS)
+
+
+def heads_of(x: np.ndarray) -> np.ndarray:
+    return np.flatnonzero(np.append(True, x[1:] != x[:-1]))[: x.size]
+
+
+def small(spec: dict[str, Any] | None, mapping: str) -> dict[str, Any] | None:
+    """The specialization with several partitions."""
+    vector = mapping == "vector" and (spec is None or "lanes" not in spec)
+    return {**(spec or {}), **({"mapping": "vector", "part": 128} if vector else {})} or None
+
+
+@pytest.mark.oclgrind
+@SPECIALIZATIONS
+def test_selections_and_runs(device: Any, how: str) -> None:
+    spec = small(SPECS[how], device.profile.mapping)
+    x, v, count = pydp.field(X), pydp.field(V), pydp.zeros((), np.int64)
+    for n in LENGTHS:
+        y, w = X[: min(max(n, 0), N)], V[: min(max(n, 0), N)]
+        length = pydp.full((), n, np.int64) if n % 2 else pydp.full(1, n, np.int32)
+        kept, heads = y[y > 0], heads_of(y)
+        np.testing.assert_array_equal(pydp.select(x, "x > 0", length=length, count=count, spec=spec).get(), kept)
+        assert count.get() == kept.size
+        made, first = pydp.partition(x, "x > 0", length=length, spec=spec)
+        np.testing.assert_array_equal(made.get()[: y.size], np.concatenate([kept, y[y <= 0]]))
+        assert first.get() == kept.size
+        found = pydp.run_length_encode(x, starts=True, length=length, spec=spec)
+        right = y[heads], np.diff(heads, append=y.size), heads
+        for one, other in zip(found, right, strict=True):
+            np.testing.assert_array_equal(one.get(), other)
+        keys, sums = pydp.reduce_by_key(x, v, length=length, spec=spec)
+        np.testing.assert_array_equal(keys.get(), y[heads])
+        np.testing.assert_array_equal(sums.get(), np.add.reduceat(w, heads) if y.size else w)
+
+
+@pytest.mark.oclgrind
+@SPECIALIZATIONS
+def test_scans(device: Any, how: str) -> None:
+    spec = small(SPECS[how], device.profile.mapping)
+    x = pydp.field(X)
+    for n in LENGTHS:
+        m = min(max(n, 0), N)
+        length = pydp.full((), n, np.int64)
+        sums = np.cumsum(X[:m], dtype=np.int32)
+        np.testing.assert_array_equal(pydp.scan(x, length=length, spec=spec).get(), sums)
+        out = pydp.full(N, 77, np.int32)
+        assert pydp.scan(x, exclusive=True, init=5, length=length, spec=spec, out=out) is out
+        np.testing.assert_array_equal(out.get()[:m], sums - X[:m] + 5)
+        assert (out.get()[m:] == 77).all()
+
+
+@pytest.mark.parametrize(
+    "how",
+    ["parts", "joined", *(pytest.param(one, marks=pytest.mark.oclgrind) for one in ("default", "lanes"))],
+)  # Oclgrind reports uninitialized values for small parts, with and without a length
+def test_reductions(device: Any, how: str) -> None:
+    if how in ("parts", "joined"):
+        needs.vector_mapping(device, "vector")
+        spec: Any = {"mapping": "vector", "part": 64, "joined": 0 if how == "parts" else 4096}
+    else:
+        spec = None if how == "default" else {"mapping": "simt", "lanes": 32, "items": 2, "part": 128}
+    x = pydp.field(X)
+    for n in LENGTHS:
+        y, length = X[: min(max(n, 0), N)], pydp.full((), n, np.int64)
+        assert pydp.reduce(x, length=length, spec=spec).get() == y.sum()
+        assert pydp.reduce(x, "max", init=-9, length=length, spec=spec).get() == y.max(initial=-9)
+
+
+def test_a_chain_does_not_wait(device: Any, monkeypatch: Any) -> None:
+    def waited(self: DeferredShape) -> None:
+        raise AssertionError("the call waits for a length")
+
+    x, count, runs = pydp.field(X), pydp.zeros((), np.int64), pydp.zeros((), np.int64)
+    with monkeypatch.context() as patched:
+        patched.setattr(DeferredShape, "wait", waited)
+        kept = pydp.select(x, "x > 0", count=count)
+        keys, _ = pydp.run_length_encode(kept, count=runs, length=count)
+        total, largest = pydp.reduce(kept, length=count), pydp.reduce(keys, "max", init=0, length=runs)
+        sums = pydp.scan(kept, length=count)
+    right = X[X > 0]
+    assert total.get() == right.sum() and largest.get() == 3 and len(kept) == right.size
+    np.testing.assert_array_equal(sums.get(), np.cumsum(right))
+    np.testing.assert_array_equal(pydp.unique(kept, length=pydp.full((), 40, np.int64)).get(), np.unique(right[:40]))
+
+
+def test_lengths_of_the_host(device: Any) -> None:
+    assert pydp.reduce(X.reshape(100, -1)[:, ::2], length=70) == X.reshape(100, -1)[:, ::2].reshape(-1)[:70].sum()
+    np.testing.assert_array_equal(pydp.scan(X, length=np.int64(3)), np.cumsum(X[:3]))
+    np.testing.assert_array_equal(pydp.flatnonzero(X, length=50), np.flatnonzero(X[:50]))
+    np.testing.assert_array_equal(pydp.compress(X > 1, V, length=50), V[:50][X[:50] > 1])
+    assert "read the number of elements" in str(pydp.explain(pydp.select, X, "x > 0", length=9))
+    for call, match in (
+        (lambda: pydp.select(X, "x > 0", length=N + 1), f"length is {N + 1}; 0 to {N}"),
+        (lambda: pydp.scan(X, length=-1), "length is -1"),
+        (lambda: pydp.reduce(X, length=2.5), "length is 2.5; an integer"),
+        (lambda: pydp.reduce(X, length=np.zeros(2, int)), r"length has shape \(2,\)"),
+        (lambda: pydp.reduce(X, "min", length=3), "needs init"),
+        (lambda: pydp.reduce(X.reshape(2, -1), axis=0, length=3), "axis is 0"),
+        (lambda: pydp.scan(X, reverse=True, length=3), "reverse="),
+        (lambda: pydp.scan(X.reshape(2, -1), length=3), "rank 1 or axis=None"),
+        (lambda: pydp.partition(X, 3, length=3), "length cannot be combined"),
+    ):
+        with pytest.raises(pydp.InvalidArgument, match=match):
+            call()
