@@ -41,7 +41,6 @@ def test_every_length_around_the_partition(device, mapping, strategy):
         assert np.array_equal(pydp.flatnonzero(x[:n], spec=spec), np.flatnonzero(x[:n])), n
 
 
-@pytest.mark.oclgrind
 @MAPPINGS
 def test_partition_by_two_conditions(device, mapping):
     """Elements that meet both conditions belong to the first part."""
