@@ -4,27 +4,44 @@ An algorithm declares itself at the end of its folder's ``__init__``:
 
     register(Algorithm(scan, _explain, _reference, sizes=("65536", "2048x2048"), dtype="int32"))
 
-No other registration is needed: `algorithms` imports every folder of this package.
+No other registration is needed: `algorithms` imports every folder of this package, and :mod:`pydp.random`.
 """
 
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from pydp.model.explanation import Explanation, Given, explained_by
 from pydp.tuning.reference import Expected, checked_by
 
-__all__ = ["Algorithm", "Shape", "algorithms", "register"]
+__all__ = ["Algorithm", "Shape", "algorithms", "alike", "register", "values_of", "vectors"]
 
 Shape = tuple[int, ...]
+Passed = tuple[tuple[Any, ...], dict[str, Any]]
 
 
-def _one_array(size: Shape) -> list[Shape] | None:
-    return [size]
+def alike(count: int) -> Callable[[Shape], list[Shape] | None]:
+    """The shapes of `count` operands of the same shape, of any rank."""
+    return lambda size: [size] * count
+
+
+def vectors(count: int) -> Callable[[Shape], list[Shape] | None]:
+    """The shapes of `count` operands of rank 1 and equal length; other sizes are not accepted."""
+    return lambda size: [size] * count if len(size) == 1 else None
+
+
+_one_array = alike(1)
+
+
+def _in_order(arrays: Sequence[Any], options: dict[str, Any]) -> Passed:
+    return tuple(arrays), options
 
 
 @dataclass(frozen=True)
@@ -35,13 +52,17 @@ class Algorithm:
     result of a call, or None if NumPy has no such function (see :mod:`pydp.tuning.reference`).
 
     sizes: default sizes for tuning, such as "65536" or "2048x2048". shapes: returns the operands' shapes for a size, or
-    None if the size is not accepted. accepted: names of the accepted sizes, for messages. operands: the number of
-    arrays that the function takes. dtype: default dtype of the operands in `pydp tune`. dtypes: the accepted dtype
-    kinds (of NumPy's "biufc"). numbers: the values to tune with: "small" (their sums are exact), "spread" (over the
-    range of the dtype), "counts" (small and non-negative) or "sorted" (small, non-negative and sorted). options:
+    None or no shapes if the size is not accepted. accepted: names of the accepted sizes, for messages. operands: the
+    number of arrays that the function takes. dtype: default dtype of the operands in `pydp tune`. dtypes: the accepted
+    dtype kinds (of NumPy's "biufc"). numbers: the values to tune with: "small" (their sums are exact), "spread" (over
+    the range of the dtype), "counts" (small and non-negative) or "sorted" (small, non-negative and sorted). options:
     additional keywords.
 
     benchmark: the name of a module with a function ``run(device, quick)`` that returns rows; "" if there is none.
+
+    For `pydp run` and `pydp explain`: own_dtypes: the dtypes of operands, by position, that do not have the dtype of
+    the option ``--dtype``. more: more operands are accepted. passed: returns the positional and keyword arguments of a
+    call from the operands and the options. label: the name in commands, if it is not the name of the function.
     """
 
     function: Callable[..., Any]
@@ -56,11 +77,20 @@ class Algorithm:
     numbers: str = "small"
     options: Mapping[str, Any] = field(default_factory=dict)
     benchmark: str = ""
+    own_dtypes: Mapping[int, str] = field(default_factory=dict)
+    more: bool = False
+    passed: Callable[[Sequence[Any], dict[str, Any]], Passed] = _in_order
+    label: str = ""
 
     @property
     def name(self) -> str:
-        """The name of the function, as used in commands."""
-        return self.function.__name__
+        """The name in commands."""
+        return self.label or self.function.__name__
+
+    @property
+    def tunable(self) -> bool:
+        """Whether the function has specializations."""
+        return "spec" in inspect.signature(self.function).parameters
 
 
 _registered: dict[str, Algorithm] = {}
@@ -79,4 +109,31 @@ def algorithms() -> dict[str, Algorithm]:
     for module in pkgutil.iter_modules(package.__path__):
         if module.ispkg:
             importlib.import_module(f"{package.__name__}.{module.name}")
+    importlib.import_module("pydp.random")
     return dict(sorted(_registered.items()))
+
+
+def values_of(algorithm: Algorithm, shapes: Sequence[Shape], dtype: np.dtype) -> list[np.ndarray]:
+    """NumPy arrays of these shapes for a call, with the values that the algorithm declares. Equal in every process."""
+    rng = np.random.default_rng(1)
+    kinds = [np.dtype(algorithm.own_dtypes.get(at, dtype)) for at in range(len(shapes))]
+    found = [_random(rng, shape, kind, algorithm.numbers) for shape, kind in zip(shapes, kinds, strict=True)]
+    if algorithm.numbers == "counts":
+        return [np.abs(one) if one.dtype.kind == "i" else one for one in found]
+    if algorithm.numbers == "sorted":
+        return [np.sort(np.abs(one) if one.dtype.kind in "if" else one, axis=-1) for one in found]
+    return found
+
+
+def _random(rng: np.random.Generator, shape: Shape, dtype: np.dtype, numbers: str) -> np.ndarray:
+    """Random numbers of a dtype: from its whole range if `numbers` is "spread", else small integers."""
+    if dtype.kind == "c":
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        return (_random(rng, shape, part, numbers) + 1j * _random(rng, shape, part, numbers)).astype(dtype)
+    if numbers == "spread" and dtype.kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    if numbers == "spread" and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    least = -4 if dtype.kind in "if" else 0
+    return rng.integers(least, 2 if dtype.kind == "b" else 5, shape).astype(dtype)

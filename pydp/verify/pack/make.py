@@ -26,9 +26,9 @@ from pydp.runtime.programs.program import kernel
 from pydp.verify.check import NotApplicable, first_line
 from pydp.verify.report import write_whole
 from pydp.verify.stages.cases import ALGORITHMS, FUNCTIONS, PROGRESS, Case, needs
-from pydp.verify.stages.speeds import SPEEDS, Speed
+from pydp.verify.stages.speeds import SPEEDS, Speed, specialization
 
-SCHEMA = "pydp-pack-2"
+SCHEMA = "pydp-pack-3"
 CASES = {**ALGORITHMS, **FUNCTIONS, **PROGRESS}
 _GROUP = 128
 _COPIED = 256 << 20  # bytes of the copy and read kernels
@@ -120,7 +120,7 @@ class _Pack:
         found = self._recorded(dry_run(self.target, speed.function, *arrays, **speed.options), arrays)
         if not found["results"]:
             raise NotApplicable(_ON_HOST)
-        return found
+        return {**found, "specialization": specialization(self.target, speed.function, *arrays, **speed.options)}
 
     def _recorded(self, launches: list[Launch], inputs: list[np.ndarray]) -> dict[str, Any]:
         """Launches as JSON: buffers by index, scalars by their bytes. Raises NotApplicable for other commands."""
