@@ -119,7 +119,7 @@ def test_checks_that_their_stage_had_no_time_for_run_after_all_stages(tmp_path: 
 
 
 def test_the_end_of_the_time_ends_a_check_that_is_no_failure(tmp_path: Path) -> None:
-    """The check hangs until the whole time is over; it is unfinished, not failed, and after a short time it is not retried last."""
+    """The check hangs until the time is over: unfinished, not failed, and after a short time not retried last."""
     path = tmp_path / "report.json"
     for _ in range(2):
         status, _, results = ran(path, (Stage("c", "", 1.0, (HANGS,), decides=True, limit=LONG), STAGES[3]), 6.0)
