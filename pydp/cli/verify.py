@@ -180,16 +180,21 @@ def _writable_caches() -> Iterator[str]:
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def _write_reason(which: str | None, out: Path, again: bool, note: str, reason: Exception) -> None:
-    """Write a report that says why no device is usable."""
+def _reported(wanted: str, out: Path, again: bool, note: str, reason: Exception) -> str:
+    """Write a report that says why no device is usable. Returns a clause about the report."""
     import pydp
+    from pydp.errors import InvalidArgument
     from pydp.verify.about import evidence
     from pydp.verify.report import NO_INTERFACE, Report
 
-    head = {"device": which or "the default device", "driver": "", "interface": NO_INTERFACE, "pydp": pydp.__version__}
-    report = Report(out, {**head, **({"note": note} if note else {})}, again)
+    head = {"device": wanted, "driver": "", "interface": NO_INTERFACE, "pydp": pydp.__version__}
+    try:
+        report = Report(out, {**head, **({"note": note} if note else {})}, again)
+    except InvalidArgument as error:
+        return f"no report was written: {error}"
     report.begin("a", "usable device")
     report.end("a", "usable device", {"status": "failed", "note": str(reason), "figures": evidence()}, 0.0)
+    return f"the report is in {out}"
 
 
 def _verify(which: str | None, minutes: float, out: Path, again: bool, used: Path | None, note: str) -> None:
@@ -206,8 +211,8 @@ def _verify(which: str | None, minutes: float, out: Path, again: bool, used: Pat
     try:
         arguments, described = about(which, used)
     except NoUsableDevice as error:
-        _write_reason(which, out, again, note, error)
-        raise NoUsableDevice(f"{error}; the report is in {out}") from error
+        wanted = which or ("CUDA's first GPU" if used is not None else "the default device")
+        raise NoUsableDevice(f"{error}; {_reported(wanted, out, again, note, error)}") from error
     notes = [one for one in (described.get("note"), note) if one]
     if notes:
         described["note"] = "; ".join(notes)

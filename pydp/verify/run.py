@@ -176,19 +176,16 @@ class Run:
                 self._stage(stage, now + (self._end - now) / 2)
 
     def _stage(self, stage: Stage, deadline: float, retried_last: bool = False) -> None:
-        """Run the checks of a stage that have no final result: those that may not end (retried_last), or the others."""
+        """Run the checks of a stage that have no final result; those that may not end only with `retried_last`."""
         for check in stage.checks:
             name = (stage.letter, check.name)
             if self.report.is_final(*name):
                 continue
-            if self._is_retried_last(stage, check) != retried_last:
-                if not self.report.result(*name):
-                    self.report.unfinished(*name, _NO_TIME)
-                continue
-            if deadline - time.monotonic() > max(check.least, 0.0):
+            turn = retried_last or not self._is_retried_last(stage, check)
+            if turn and deadline - time.monotonic() > max(check.least, 0.0):
                 self._check(stage, check, deadline)
-            elif not self.report.result(stage.letter, check.name):
-                self.report.unfinished(stage.letter, check.name, _NO_TIME)
+            elif not self.report.result(*name):
+                self.report.unfinished(*name, _NO_TIME)
 
     def _is_retried_last(self, stage: Stage, check: Check) -> bool:
         """Whether a check may not end, by its own earlier results or by those of its group."""

@@ -22,7 +22,7 @@ from toy_checks import CLOSES_OUTPUT, COMMAND, HANGS, NEEDS_HEALTH, PASSES, POIS
 
 from pydp.algorithms.registry import Algorithm, algorithms, alike
 from pydp.cli import main, verify
-from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.errors import InvalidArgument, NoUsableDevice, UnsupportedOnDevice
 from pydp.runtime.drivers import doctor
 from pydp.runtime.drivers.interpreter import python_process
 from pydp.tuning.reference import Expected, checked_by
@@ -388,6 +388,16 @@ def test_without_a_usable_device_the_report_says_why(tmp_path: Path) -> None:
     assert result["status"] == "failed" and "no such device" in result["note"]
     assert {"versions", "OpenCL", "doctor"} <= set(result["figures"]) and result["figures"]["doctor"]
     assert Report(path, ABOUT).results == {}  # replaced without --again
+
+
+def test_a_report_of_a_device_is_not_replaced_by_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "report.json"
+    Report(path, ABOUT)
+    monkeypatch.setattr("pydp.verify.about.about", lambda which, used: (_ for _ in ()).throw(NoUsableDevice("none")))
+    done = CliRunner().invoke(main, ["verify", "--out", str(path)])
+    said = " ".join(done.output.split())
+    assert done.exit_code == 2 and "none; no report was written:" in said and "Choose another --out, or" in said
+    assert load(path)["about"] == ABOUT
 
 
 def test_all_targets_of_a_pack_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
