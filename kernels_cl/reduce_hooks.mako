@@ -298,7 +298,8 @@ static tuple${w} closed${w}(const run${w} r, const long count, const long index,
 static tuple${w} merge${w}(tuple${w} a, const tuple${w} b) {
 % if w == 1:
     const int before = ${beats("b.value", "a.value")} || (!${beats("a.value", "b.value")} && b.index < a.index);
-    return before ? b : a;
+    if (before) a = b; /* `before ? b : a` would choose between two structs in memory */
+    return a;
 % else:
     const ${count} better = ${beats("b.value", "a.value")};
     const ${vector("long", w)} before = ${wide("better")} | (~${wide(beats("a.value", "b.value"))} & (b.index < a.index));

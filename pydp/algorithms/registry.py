@@ -16,10 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from pydp.model.explanation import Explanation, Given, explained_by
 from pydp.tuning.reference import Expected, checked_by
 
-__all__ = ["Algorithm", "Shape", "algorithms", "alike", "register", "vectors"]
+__all__ = ["Algorithm", "Shape", "algorithms", "alike", "register", "values_of", "vectors"]
 
 Shape = tuple[int, ...]
 Passed = tuple[tuple[Any, ...], dict[str, Any]]
@@ -109,3 +111,29 @@ def algorithms() -> dict[str, Algorithm]:
             importlib.import_module(f"{package.__name__}.{module.name}")
     importlib.import_module("pydp.random")
     return dict(sorted(_registered.items()))
+
+
+def values_of(algorithm: Algorithm, shapes: Sequence[Shape], dtype: np.dtype) -> list[np.ndarray]:
+    """NumPy arrays of these shapes for a call, with the values that the algorithm declares. Equal in every process."""
+    rng = np.random.default_rng(1)
+    kinds = [np.dtype(algorithm.own_dtypes.get(at, dtype)) for at in range(len(shapes))]
+    found = [_random(rng, shape, kind, algorithm.numbers) for shape, kind in zip(shapes, kinds, strict=True)]
+    if algorithm.numbers == "counts":
+        return [np.abs(one) if one.dtype.kind == "i" else one for one in found]
+    if algorithm.numbers == "sorted":
+        return [np.sort(np.abs(one) if one.dtype.kind in "if" else one, axis=-1) for one in found]
+    return found
+
+
+def _random(rng: np.random.Generator, shape: Shape, dtype: np.dtype, numbers: str) -> np.ndarray:
+    """Random numbers of a dtype: from its whole range if `numbers` is "spread", else small integers."""
+    if dtype.kind == "c":
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        return (_random(rng, shape, part, numbers) + 1j * _random(rng, shape, part, numbers)).astype(dtype)
+    if numbers == "spread" and dtype.kind == "f":
+        return rng.standard_normal(shape).astype(dtype)
+    if numbers == "spread" and dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+    least = -4 if dtype.kind in "if" else 0
+    return rng.integers(least, 2 if dtype.kind == "b" else 5, shape).astype(dtype)

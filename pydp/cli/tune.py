@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pydp.algorithms.registry import Algorithm, Shape, algorithms
+from pydp.algorithms.registry import Algorithm, Shape, algorithms, values_of
 from pydp.cli.choice import ALGORITHM, WithAlgorithms, device_option
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from pydp.runtime.drivers.devices import Device
     from pydp.tuning.tuner import Progress as Now
 
@@ -217,20 +215,15 @@ def arguments(device: Device, algorithm: Algorithm, size: str, dtype: str) -> tu
         accepted = [word for letter, word in words.items() if letter in algorithm.dtypes]
         raise click.UsageError(f"{dtype!r} is not accepted; {', '.join(accepted[:-1])} and {accepted[-1]} are allowed")
     shapes = _shapes(algorithm, size)
-    rng = np.random.default_rng(1)
     largest = max(math.prod(one) for one in shapes) * kind.itemsize
     if largest > device.profile.max_allocation:
         raise click.UsageError(
             f"{size!r} needs an array of {largest} bytes; the device allows {device.profile.max_allocation}"
         )
     try:
-        numbers = [_numbers(rng, one, kind, algorithm.numbers == "spread") for one in shapes]
+        numbers = values_of(algorithm, shapes, kind)
     except (ValueError, MemoryError) as error:  # too many axes for NumPy, or too little host memory
         raise click.UsageError(f"{size!r} is not accepted: {error}") from None
-    if algorithm.numbers == "counts" and kind.kind == "i":
-        numbers = [np.abs(one) for one in numbers]
-    if algorithm.numbers == "sorted":
-        numbers = [np.sort(np.abs(one) if kind.kind in "if" else one, axis=-1) for one in numbers]
     arrays = [pydp.field(one, device=device) for one in numbers]
     options: dict[str, Any] = {**algorithm.options, "device": device}
     fn = algorithm.function
@@ -239,22 +232,6 @@ def arguments(device: Device, algorithm: Algorithm, size: str, dtype: str) -> tu
         for one in out if isinstance(out, tuple) else (out,):
             one[...] = 0  # else a candidate that writes nothing would pass the check
     return arrays, options
-
-
-def _numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, spread: bool) -> np.ndarray:
-    """Random numbers of a dtype: from its whole range if `spread`, else small integers."""
-    import numpy as np
-
-    if dtype.kind == "c":
-        part = np.dtype(f"f{dtype.itemsize // 2}")
-        return (_numbers(rng, shape, part, spread) + 1j * _numbers(rng, shape, part, spread)).astype(dtype)
-    if spread and dtype.kind == "f":
-        return rng.standard_normal(shape).astype(dtype)
-    if spread and dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
-    least = -4 if dtype.kind in "if" else 0
-    return rng.integers(least, 2 if dtype.kind == "b" else 5, shape).astype(dtype)
 
 
 # --- stored results ---------------------------------------------------------------------------------------

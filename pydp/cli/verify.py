@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import os
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +28,7 @@ class _NotUsable(click.ClickException):
 @click.command()
 @device_option
 @click.option("-m", "--minutes", type=click.FloatRange(min=0, min_open=True), default=10.0, show_default=True,
-              help="The whole time.")  # fmt: skip
+              help="Time limit of the run, in minutes.")  # fmt: skip
 @click.option("-o", "--out", type=_FILE, default="pydp-verify.json", show_default=True, help="The report file.")
 @click.option("--again", is_flag=True, help="Replace the report file instead of continuing it.")
 @click.option("--compare", nargs=2, type=_FILE, metavar="A.json B.json", help="Compare two reports; nothing runs.")
@@ -48,11 +52,13 @@ def verify(
     (b) known answers     every algorithm, vector functions with every kind of barrier,
                           atomics, records, 64-bit addresses, compared with NumPy
     (c) forward progress  scans whose work-groups wait for one another: more groups than
-                          fit, other orders of groups, missing publications, in place
+                          fit, permuted and reversed group order, groups that do not
+                          publish their aggregate, in place
     (d) limits            multiply-adds, copies, reads, local memory banks, launches
-    (e) speeds            products, scan, reduce, sort, histogram, transpose, copy, beside
-                          PyTorch and CuPy where they are installed (on a CPU: NumPy);
-                          results are compared, rates above (d) are noted
+    (e) speeds            products, scan, reduce, sort, select, histogram, transpose, copy,
+                          beside PyTorch and CuPy where they are installed (on a CPU:
+                          NumPy); results are compared, a rate above a limit measured in
+                          (d) is marked
     (f) model             measured times of some candidates beside the cost model's
     (g) tuning            pydp.tune of the sizes of (e) with the time that is left; the
                           winners are stored, as by pydp tune
@@ -63,10 +69,12 @@ def verify(
     checks run again then, and the report keeps their earlier results.
 
     Exit status, by (b) and (c) alone: 0 if all checks passed or do not apply to the device, 1 if one failed, 3 if some
-    did not run or need more time. 2 for wrong options, a missing device, or a file that is not usable.
+    did not run or need more time. 2 for wrong options, a missing device, or a file that is not usable. If no device is
+    usable, the report says why. --pack and --dry-run: 0 without faults, 1 with faults, 2 as above. --compare: 0 or 2.
 
     On a machine that has NVIDIA's CUDA driver but not its OpenCL library, make a folder of compiled kernels elsewhere
-    with --pack, and run it there with --use-pack. The report says which way was taken.
+    with --pack, and run it there with --use-pack. The report names the interface: OpenCL, or CUDA through CuPy,
+    cuda-python or the driver's library.
     """
     if targets and pack is None:
         raise click.UsageError("--target needs --pack")
@@ -79,6 +87,11 @@ def verify(
             f"--device is {which!r}, but --use-pack runs on CUDA's first GPU; set CUDA_VISIBLE_DEVICES to "
             "select another"
         )
+    if compare:
+        given = [name for name in ("which", "minutes", "out", "again", "dry_run") if _is_given(name)]
+        if given:
+            option = "--device" if given[0] == "which" else f"--{given[0].replace('_', '-')}"
+            raise click.UsageError(f"{option} does not apply to --compare, which runs nothing")
     if dry_run and used is None:
         raise click.UsageError("--dry-run needs --use-pack")
     try:
@@ -89,13 +102,20 @@ def verify(
         elif dry_run:
             _dry_run(used)
         else:
-            _verify(which, minutes, out, again, used)
+            with _writable_caches() as note:
+                _verify(which, minutes, out, again, used, note)
     except PydpError as error:
         raise _NotUsable(str(error)) from error
     except OSError as error:  # about a file given to the command; other OSErrors have no file name
         if error.filename is None:
             raise
         raise _NotUsable(f"{error.filename}: {error.strerror}") from error
+
+
+def _is_given(name: str) -> bool:
+    """Whether an option of this command was given."""
+    source = click.get_current_context().get_parameter_source(name)
+    return source is click.core.ParameterSource.COMMANDLINE
 
 
 def _compare(first: Path, second: Path) -> None:
@@ -110,6 +130,7 @@ def _compare(first: Path, second: Path) -> None:
 def _pack(folder: Path, targets: tuple[str, ...]) -> None:
     from pydp.verify.pack.make import make
 
+    total = 0
     for target in targets:
         faults = 0
         for name, result, note in make(folder, target):
@@ -117,8 +138,9 @@ def _pack(folder: Path, targets: tuple[str, ...]) -> None:
             if note:
                 click.echo(f"{target} {name}: {result}: {note}")
         click.echo(f"{target}: compiled into {folder}, {faults} fault(s)")
-        if faults:
-            raise SystemExit(1)
+        total += faults
+    if total:
+        raise SystemExit(1)
 
 
 def _dry_run(folder: Path | None) -> None:
@@ -135,9 +157,50 @@ def _dry_run(folder: Path | None) -> None:
         raise SystemExit(1)
 
 
-def _verify(which: str | None, minutes: float, out: Path, again: bool, used: Path | None) -> None:
+@contextlib.contextmanager
+def _writable_caches() -> Iterator[str]:
+    """Temporary cache folders for this process and its workers, if pydp's own cannot be written.
+
+    Without files, each process would probe the device and build its kernels again. Yields a sentence for the report.
+    """
+    from pydp.runtime.programs.files import atomic_write, cache_dir
+
+    folder, written = cache_dir(), "written-by-verify"
+    if atomic_write(folder / written, b"pydp\n"):
+        (folder / written).unlink(missing_ok=True)
+        yield ""
+        return
+    before = {name: os.environ.get(name) for name in ("PYDP_CACHE_DIR", "POCL_CACHE_DIR")}
+    with tempfile.TemporaryDirectory(prefix="pydp-verify-", ignore_cleanup_errors=True) as made:
+        os.environ.update({name: str(Path(made) / name.split("_")[0].lower()) for name in before})
+        try:
+            yield f"the cache folder {folder} is not writable; the run uses a temporary one"
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+def _reported(wanted: str, out: Path, again: bool, note: str, reason: Exception) -> str:
+    """Write a report that says why no device is usable. Returns a clause about the report."""
+    import pydp
+    from pydp.errors import InvalidArgument
+    from pydp.verify.about import evidence
+    from pydp.verify.report import NO_INTERFACE, Report
+
+    head = {"device": wanted, "driver": "", "interface": NO_INTERFACE, "pydp": pydp.__version__}
+    try:
+        report = Report(out, {**head, **({"note": note} if note else {})}, again)
+    except InvalidArgument as error:
+        return f"no report was written: {error}"
+    report.begin("a", "usable device")
+    report.end("a", "usable device", {"status": "failed", "note": str(reason), "figures": evidence()}, 0.0)
+    return f"the report is in {out}"
+
+
+def _verify(which: str | None, minutes: float, out: Path, again: bool, used: Path | None, note: str) -> None:
     from rich.console import Console
 
+    from pydp.errors import NoUsableDevice
     from pydp.verify.about import about
     from pydp.verify.report import Report
     from pydp.verify.run import Run
@@ -145,11 +208,18 @@ def _verify(which: str | None, minutes: float, out: Path, again: bool, used: Pat
     from pydp.verify.text import line, summary, table
 
     began = time.monotonic()
-    arguments, described = about(which, used)
+    try:
+        arguments, described = about(which, used)
+    except NoUsableDevice as error:
+        wanted = which or ("CUDA's first GPU" if used is not None else "the default device")
+        raise NoUsableDevice(f"{error}; {_reported(wanted, out, again, note, error)}") from error
+    notes = [one for one in (described.get("note"), note) if one]
+    if notes:
+        described["note"] = "; ".join(notes)
     report = Report(out, described, again)
-    click.echo(f"device: {described['device']} ({described['driver']}), {described['way']}; report: {out}")
-    if "note" in described:
-        click.echo(described["note"])
+    click.echo(f"device: {described['device']} ({described['driver']}), {described['interface']}; report: {out}")
+    for one in notes:
+        click.echo(one)
     titles = {stage.letter: stage.title for stage in STAGES}
 
     def show(stage: Any, check: Any, result: dict[str, Any]) -> None:
@@ -165,10 +235,13 @@ def _verify(which: str | None, minutes: float, out: Path, again: bool, used: Pat
     Console().print(table(record))
     for text in summary(record, titles):
         click.echo(text)
-    skipped = sum(one["status"] == "skipped" for letter in "bc" for one in report.results.get(letter, {}).values())
+    decisive = [one for letter in "bc" for one in report.results.get(letter, {}).values()]
+    skipped = sum(one["status"] == "skipped" for one in decisive)
+    before = sum("earlier" in one and one["status"] != "failed" for one in decisive)
     words = {0: f"all checks of (b) and (c) passed, except {skipped} that do not apply to this device",
              1: "checks of (b) or (c) failed",
              3: "some checks of (b) or (c) did not run or did not end; run the command again, with more "
                 "--minutes if the table says so"}  # fmt: skip
-    click.echo(f"{words[status]}; the report is in {out}")
+    earlier = f"; {before} failed in an earlier run" if before else ""
+    click.echo(f"{words[status]}{earlier}; the report is in {out}")
     raise SystemExit(status)

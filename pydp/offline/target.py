@@ -32,6 +32,10 @@ from pydp.runtime.programs.program import Kernel, complete_options
 _MOST_ZEROS = 1 << 30  # bytes of a result with the strides of an array; a larger one is one broadcast element
 
 
+class NothingRuns(UnsupportedOnDevice):
+    """A call does more on a target than to enqueue kernels."""
+
+
 class Target(Device):
     """A device that is not present: a profile with a compiler's name ("sm_90", "gfx90a").
 
@@ -58,7 +62,7 @@ class Target(Device):
     @property
     def context(self) -> Any:
         """Raises UnsupportedOnDevice: a target has no context."""
-        raise UnsupportedOnDevice(f"{self.name} is a target to compile for; nothing can run on it")
+        raise NothingRuns(f"{self.name} is a target to compile for; nothing can run on it")
 
     @property
     def queue(self) -> Any:
@@ -144,7 +148,7 @@ class Recorder:
     def note(self, launch: Launch | None) -> None:
         """Record a launch (None: a command without a kernel). Raises UnsupportedOnDevice outside of `dry_run`."""
         if self.launches is None:
-            raise UnsupportedOnDevice(f"{self.name} is a target to compile for; nothing can run on it")
+            raise NothingRuns(f"{self.name} is a target to compile for; nothing can run on it")
         if launch is not None:
             self.launches.append(launch)
 

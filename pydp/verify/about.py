@@ -6,7 +6,6 @@ the mode EXCLUSIVE_PROCESS no worker could open another.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pydp import errors
 from pydp.errors import NoUsableDevice
 from pydp.runtime.drivers.devices import all_devices
 from pydp.runtime.drivers.interpreter import python_process
+from pydp.verify.pack.cuda import cuda_library
 
 _NO_OPENCL = (
     "NVIDIA's CUDA driver is installed but its OpenCL library shows no GPU; make a folder of compiled kernels with "
@@ -26,29 +26,59 @@ _NO_OPENCL = (
 
 
 _COMMAND = "from pydp.verify.about import main; main()"
+_EVIDENCE = "from pydp.verify.about import gather; gather()"
 _MARK = "pydp-verify-about:"
 _SECONDS = 180.0  # to import, list the devices and probe one
 
 
 def about(which: str | None, pack: Path | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """The result of :func:`found`, from another process. Raises what `found` raises."""
-    given = json.dumps([which, str(pack.absolute()) if pack is not None else None])
-    words, environment = python_process(_COMMAND, given)
-    try:
-        done = subprocess.run(
-            words, env=environment, capture_output=True, text=True, errors="replace", timeout=_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        raise NoUsableDevice(f"the process that looks for the device did not end within {_SECONDS:.0f} s") from None
-    answers = [line.removeprefix(_MARK) for line in done.stdout.splitlines() if line.startswith(_MARK)]
+    answers, fault = _answers(_COMMAND, json.dumps([which, str(pack.absolute()) if pack is not None else None]))
     if not answers:
-        said = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        raise NoUsableDevice(f"the process that looks for the device ended with status {done.returncode}: {said}")
-    kind, *content = json.loads(answers[0])
+        raise NoUsableDevice(f"the process that looks for the device {fault}")
+    kind, *content = answers[0]
     if kind != "found":
         raise getattr(errors, kind)(*content)
     arguments, head = content
     return arguments, head
+
+
+def _answers(command: str, *arguments: str) -> tuple[list[Any], str]:
+    """(the answers of another process, how it ended). A process that takes too long is ended."""
+    words, environment = python_process(command, *arguments)
+    try:
+        done = subprocess.run(words, env=environment, capture_output=True, timeout=_SECONDS)
+        output = done.stdout
+        said = (done.stderr.decode(errors="replace").strip().splitlines() or ["no output"])[-1]
+        fault = f"ended with status {done.returncode}: {said}"
+    except subprocess.TimeoutExpired as error:
+        output, fault = error.stdout or b"", f"did not end within {_SECONDS:.0f} s"
+    lines = output.decode(errors="replace").splitlines()
+    return [json.loads(line.removeprefix(_MARK)) for line in lines if line.startswith(_MARK)], fault
+
+
+def _say(answer: Any) -> None:
+    print(f"\n{_MARK}{json.dumps(answer, default=str)}", flush=True)
+
+
+def evidence() -> dict[str, Any]:
+    """What another process finds without a usable device: versions, OpenCL's devices, the lines of `pydp doctor`."""
+    answers, fault = _answers(_EVIDENCE)
+    found = dict(answers)
+    return found if "doctor" in found else {**found, "doctor": [f"fail: its process {fault}"]}
+
+
+def gather() -> None:
+    """Print the parts of :func:`evidence`, the certain ones first."""
+    from pydp.runtime.drivers.find import raw_devices
+    from pydp.verify.stages.facts import doctor, properties, versions
+
+    _say(("versions", versions()))
+    try:
+        _say(("OpenCL", [properties(one) for one in raw_devices()]))
+    except Exception as error:  # without a loader or a driver
+        _say(("OpenCL", f"{type(error).__name__}: {error}"))
+    _say(("doctor", doctor()))
 
 
 def main() -> None:
@@ -58,7 +88,7 @@ def main() -> None:
         answer = ["found", *found(which, Path(pack) if pack is not None else None)]
     except (NoUsableDevice, errors.InvalidArgument) as error:
         answer = [type(error).__name__, str(error)]
-    print(f"\n{_MARK}{json.dumps(answer)}", flush=True)
+    _say(answer)
 
 
 def found(which: str | None, pack: Path | None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -70,7 +100,7 @@ def found(which: str | None, pack: Path | None) -> tuple[dict[str, Any], dict[st
         from pydp.verify.pack.launch import Gpu
 
         gpu = Gpu.first(str(pack))
-        head = {"device": gpu.name, "platform": "CUDA", "driver": gpu.driver, "way": gpu.way}
+        head = {"device": gpu.name, "platform": "CUDA", "driver": gpu.driver, "interface": gpu.interface}
         return {"uid": "", "number": 0, "pack": str(pack.absolute())}, {**head, "pydp": pydp.__version__}
     try:
         device = pydp.device(which)
@@ -78,7 +108,7 @@ def found(which: str | None, pack: Path | None) -> tuple[dict[str, Any], dict[st
         if has_cuda():
             raise NoUsableDevice(f"{error}; {_NO_OPENCL}") from error
         raise
-    head = {"device": device.name, "platform": device.platform, "driver": device.driver_version, "way": "OpenCL"}
+    head = {"device": device.name, "platform": device.platform, "driver": device.driver_version, "interface": "OpenCL"}
     equal = [one for one in all_devices() if one.uid == device.uid]  # several GPUs of one kind
     number = equal.index(device)
     if len(equal) > 1:
@@ -90,10 +120,8 @@ def found(which: str | None, pack: Path | None) -> tuple[dict[str, Any], dict[st
 
 def has_cuda() -> bool:
     """Whether NVIDIA's driver library can be loaded."""
-    for name in ("libcuda.so.1", "nvcuda.dll"):
-        try:
-            ctypes.CDLL(name)
-            return True
-        except OSError:
-            continue
-    return False
+    try:
+        cuda_library()
+    except OSError:
+        return False
+    return True

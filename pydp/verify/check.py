@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,11 +42,17 @@ class Context:
 
 @dataclass(frozen=True)
 class Check:
-    """One check. run: returns figures, or raises. least: it starts only if so many seconds are left."""
+    """One check. run: returns figures, or raises. least: minimum remaining seconds to start the check.
+
+    limit: most seconds of the check, if fewer than the limit of its stage. group: a mechanism that may not end, such as
+    "look-back"; after a check without an end, the others of its stage and group run last.
+    """
 
     name: str
     run: Callable[[Context], Outcome]
     least: float = 0.0
+    limit: float = math.inf
+    group: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ class Stage:
 
 
 def outcome(check: Check, context: Context, decides: bool = False) -> Outcome:
-    """Run a check: {"status": "passed", "failed", "skipped" or "left", "note": one sentence, "figures": its result}.
+    """Run a check: {"status": "passed", "failed", "skipped" or "unfinished", "note": one sentence, "figures": {...}}.
 
     decides: whether its stage decides. Such a check names what the device must have; another refusal is a failure.
     """
@@ -75,7 +82,7 @@ def outcome(check: Check, context: Context, decides: bool = False) -> Outcome:
     except NotApplicable as error:
         return {"status": "skipped", "note": first_line(error)}
     except NoTime as error:
-        return {"status": "left", "note": first_line(error)}
+        return {"status": "unfinished", "note": first_line(error)}
     except Wrong as error:
         return {"status": "failed", "note": first_line(error)}
     except Exception as error:  # every failure of a check is a finding

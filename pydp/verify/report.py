@@ -18,6 +18,7 @@ from pydp.errors import InvalidArgument
 from pydp.verify.check import Stage
 
 SCHEMA = "pydp-verify-1"
+NO_INTERFACE = "none"  # in place of the interface, if no device was usable
 MOST_ATTEMPTS = 3  # of a check; a check that takes the whole command with it each time has failed
 _FINAL = ("passed", "failed", "skipped")
 
@@ -25,10 +26,11 @@ _FINAL = ("passed", "failed", "skipped")
 class Report:
     """The results of one device, by stage and check.
 
-    A result has a "status": "passed", "failed", "skipped" (the device lacks something), "left" (no time) or "running".
-    "attempts" counts how often the command was killed while the check ran. "ran": the most seconds that the check had
-    without an end. A failed check runs again in the next run of the command; its result of the previous run is then
-    "earlier". about: the device, the versions and the way of launching; a file belongs to one device and one way.
+    A result has a "status": "passed", "failed", "skipped" (the device lacks something), "unfinished" (no time) or
+    "running". "attempts" counts how often the command was killed while the check ran. "ran": the most seconds that the
+    check had without an end. A failed check runs again in the next run of the command; its result of the previous run
+    is then "earlier". about: the device, the versions and the interface that launches kernels; a file belongs to one
+    device and one interface. A file that only says why no device was usable is replaced by a report of a device.
     """
 
     def __init__(self, path: Path, about: dict[str, Any], again: bool = False) -> None:
@@ -39,18 +41,19 @@ class Report:
         self._ran: set[tuple[str, str]] = set()
         if path.exists():
             found = load(path)  # also with `again`: only a report is replaced
+            again = again or found["about"].get("interface") == NO_INTERFACE != about["interface"]
         if path.exists() and not again:
             if _identity(found["about"]) != _identity(about):
                 raise InvalidArgument(
-                    f"{path} is a report of {_identity(found['about'])}, not of {_identity(about)}; "
-                    "another file for --out, or --again to replace it, is accepted"
+                    f"{path} is a report of {_identity(found['about'])}, not of {_identity(about)}. "
+                    "Choose another --out, or replace it with --again."
                 )
             self.results, self.runs = found["results"], found["runs"]
         self.runs.append({"began": time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime()), "seconds": 0.0})
         for stage, checks in self.results.items():
             for check, result in checks.items():
                 if result["status"] == "running":  # the process ended meanwhile
-                    self.left(stage, check, "the command was killed while this check ran", killed=True)
+                    self.unfinished(stage, check, "the command was killed while this check ran", killed=True)
         self._ran.clear()
         self.write()
 
@@ -72,10 +75,14 @@ class Report:
         status = self.result(stage, check).get("status")
         return status in _FINAL and (status != "failed" or (stage, check) in self._ran)
 
-    def is_suspect(self, stage: str, check: str) -> bool:
+    def is_retried_last(self, stage: str, check: str) -> bool:
         """Whether a check failed, was killed, or ran for long without an end; such checks run after the others."""
         found = self.result(stage, check)
-        return found.get("status") == "failed" or found.get("attempts", 0) > 0 or found.get("ran", 0.0) > 0
+        return found.get("status") == "failed" or found.get("attempts", 0) > 0 or self.has_no_end(stage, check)
+
+    def has_no_end(self, stage: str, check: str) -> bool:
+        """Whether a check ran for long without an end when it ran last."""
+        return self.result(stage, check).get("ran", 0.0) > 0
 
     def begin(self, stage: str, check: str) -> None:
         """Record that a check begins."""
@@ -94,18 +101,23 @@ class Report:
         kept: dict[str, Any] = {key: begun[key] for key in ("attempts", "earlier") if key in begun}
         self._put(stage, check, {**kept, **result, "seconds": round(seconds, 3)})
 
-    def left(self, stage: str, check: str, note: str, killed: bool = False, ran: float = 0.0) -> dict[str, Any]:
+    def unfinished(
+        self, stage: str, check: str, note: str, killed: bool = False, ran: float = 0.0, log: str = ""
+    ) -> dict[str, Any]:
         """Record that a check did not run or did not end, and return the new result: failed if it failed before.
 
         killed: whether the command was killed meanwhile. After MOST_ATTEMPTS the check has failed. ran: the seconds
-        that it had without an end; a check that needs more time has not failed, however often it ran.
+        that it had without an end; a check that needs more time has not failed, however often it ran. log: what its
+        process wrote to the standard error.
         """
         found = self.result(stage, check)
         begun = found.get("status") == "running"
         attempts = found.get("attempts", 0) - (begun and not killed)
-        result = {"status": "left", "note": note, "attempts": attempts}
+        result = {"status": "unfinished", "note": note, "attempts": attempts}
         if ran := max(ran, found.get("ran", 0.0)):
             result["ran"] = round(ran, 1)
+        if log:
+            result["log"] = log
         if killed and attempts >= MOST_ATTEMPTS:
             result |= {"status": "failed", "note": f"{note}, in each of {attempts} attempts"}
         if "earlier" in found and begun:
@@ -151,7 +163,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The content of a report file. Raises InvalidArgument if it is not one."""
+    """The content of a report file, with today's words. Raises InvalidArgument if it is not one."""
     try:
         found = json.loads(path.read_bytes())
         right = found["schema"] == SCHEMA and isinstance(found["about"], dict) and isinstance(found["runs"], list)
@@ -166,9 +178,16 @@ def load(path: Path) -> dict[str, Any]:
         right = False
     if not right:
         raise InvalidArgument(f"{path} is not of the form {SCHEMA}; a report of pydp verify is accepted")
+    about = found["about"]
+    if "way" in about:  # files of earlier versions
+        about["interface"] = about.pop("way")
+    for checks in found["results"].values():
+        for one in checks.values():
+            if one["status"] == "left":
+                one["status"] = "unfinished"
     return dict(found)
 
 
 def _identity(about: dict[str, Any]) -> str:
-    words = (about.get("device"), about.get("driver"), about.get("way"), f"pydp {about.get('pydp')}")
+    words = (about.get("device"), about.get("driver"), about.get("interface"), f"pydp {about.get('pydp')}")
     return ", ".join(map(str, words))

@@ -1,10 +1,11 @@
 """Run the stages in order, each check in the worker process under a watchdog, and record every step in the report.
 
-A check that takes longer than the limit of its stage has failed: the worker is killed, and a new one goes on with the
-next check. A crash of the worker is a failed check in the same way. When the time of the stage is over, the running
-check is ended and recorded as left. Checks that are left run when all stages have had their time, and in the next run
-with the same file. Checks that failed before, or had no end within _LONG_SECONDS, run after the others: an endless one
-must not take their time.
+A check that takes longer than its limit has failed: the worker is killed, and a new one goes on with the next check. A
+crash of the worker is a failed check in the same way. When the time of the stage is over, the running check is ended
+and recorded as unfinished. Unfinished checks run again when all stages have had their time, and in the next run with
+the same file; those that decide the exit status also directly after the stages that decide. Checks that failed before,
+or had no end within _LONG_SECONDS, run after the others, and so do the checks of the same group: endless ones must not
+take the others' time.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ _START_AND_END = 20.0  # seconds of a run that has one check left, beside the ch
 _RESERVE = 5.0  # seconds of the whole time for what comes before and after the stages
 _NO_TIME = "no time was left"
 _LONG_SECONDS = 10.0  # most checks need less
+_MOST_LOG = 4000  # characters of the standard error of the worker that a report keeps
 
 
 class Ended(Exception):
@@ -103,9 +105,14 @@ class Worker:
             how = f"signal {-code}" if code < 0 else f"status {code}"
         except subprocess.TimeoutExpired:
             how = "closed output, but is still running"
+        lines = self.log().splitlines() or ["no output"]
+        said = next((line for line in lines if "error" in line.lower()), lines[-1])
+        return f"the process of the checks ended with {how}: {said[:400]}"
+
+    def log(self) -> str:
+        """The end of the text that the process wrote to its standard error."""
         self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return f"the process of the checks ended with {how}: {lines[-1] if lines else 'no output'}"
+        return self._errors.read().decode(errors="replace").strip()[-_MOST_LOG:]
 
     def kill(self) -> None:
         """End the process. One that the system cannot end (a driver holds it) is left behind."""
@@ -143,15 +150,17 @@ class Run:
         *early, last = self.stages
         try:
             deadline = self._began
-            for stage in early:
+            for at, stage in enumerate(early):
                 deadline += stage.share * self.seconds
                 self._stage(stage, min(deadline, self._end))
+                if stage.decides and not any(one.decides for one in early[at + 1 :]):
+                    self._decide(early[: at + 1])
             for stage in early:  # checks that their stage had no time for
                 self._stage(stage, self._end)
             for stage in early:
-                self._stage(stage, self._end, suspects=True)
-            for suspects in (False, True):
-                self._stage(last, self._end, suspects)
+                self._stage(stage, self._end, retried_last=True)
+            for retried_last in (False, True):
+                self._stage(last, self._end, retried_last)
         finally:
             if self._worker is not None:
                 self._worker.kill()
@@ -159,16 +168,31 @@ class Run:
             self.report.write()
         return self.report.status(self.stages)
 
-    def _stage(self, stage: Stage, deadline: float, suspects: bool = False) -> None:
-        """Run the checks of a stage that have no final result; suspects: those that may not end, or the others."""
+    def _decide(self, stages: list[Stage]) -> None:
+        """Run the unfinished checks that decide the exit status, in at most half of the time that is left."""
+        now = time.monotonic()
+        for stage in stages:
+            if stage.decides:
+                self._stage(stage, now + (self._end - now) / 2)
+
+    def _stage(self, stage: Stage, deadline: float, retried_last: bool = False) -> None:
+        """Run the checks of a stage that have no final result; those that may not end only with `retried_last`."""
         for check in stage.checks:
             name = (stage.letter, check.name)
-            if self.report.is_final(*name) or self.report.is_suspect(*name) != suspects:
+            if self.report.is_final(*name):
                 continue
-            if deadline - time.monotonic() > max(check.least, 0.0):
+            turn = retried_last or not self._is_retried_last(stage, check)
+            if turn and deadline - time.monotonic() > max(check.least, 0.0):
                 self._check(stage, check, deadline)
-            elif not self.report.result(stage.letter, check.name):
-                self.report.left(stage.letter, check.name, _NO_TIME)
+            elif not self.report.result(*name):
+                self.report.unfinished(*name, _NO_TIME)
+
+    def _is_retried_last(self, stage: Stage, check: Check) -> bool:
+        """Whether a check may not end, by its own earlier results or by those of its group."""
+        group = [one for one in stage.checks if check.group and one.group == check.group]
+        return self.report.is_retried_last(stage.letter, check.name) or any(
+            self.report.has_no_end(stage.letter, one.name) for one in group
+        )
 
     def _start(self, deadline: float) -> None:
         """Have a worker that accepts checks. Raises NotStarted; after some failures in a row, without another try."""
@@ -199,44 +223,48 @@ class Run:
             assert self._worker is not None
             self.report.begin(stage.letter, check.name)
             began = time.monotonic()
-            seconds = max(0.0, min(stage.limit, deadline - began))
+            limit = min(stage.limit, check.limit)
+            seconds = max(0.0, min(limit, deadline - began))
             result = self._worker.run(stage.letter, check.name, seconds, self.report.rates())
-            if result["status"] == "left":
-                self._left(stage, check, result["note"])
+            if result["status"] == "unfinished":
+                self._unfinished(stage, check, result["note"])
                 return
             if result["status"] == "failed":  # a fault can leave the driver's context unusable for all later checks
                 self._drop()
         except NotStarted as error:
-            self._left(stage, check, str(error))
+            self._unfinished(stage, check, str(error))
             return
         except TimeoutError:
-            self._drop()
-            if stage.limit > deadline - began:
-                self._ended(stage, check, time.monotonic() - began)
+            log = self._drop()
+            if limit > deadline - began:
+                self._ended(stage, check, time.monotonic() - began, log)
                 return
-            result = {"status": "failed", "note": f"no end within {stage.limit:g} s"}
+            result = {"status": "failed", "note": f"no end within {limit:g} s", "ran": limit, "log": log}
         except Ended as error:
-            self._drop()
-            result = {"status": "failed", "note": str(error)}
+            result = {"status": "failed", "note": str(error), "log": self._drop()}
         except KeyboardInterrupt:
-            self.report.left(stage.letter, check.name, "interrupted")
+            self.report.unfinished(stage.letter, check.name, "interrupted")
             raise
         self.report.end(stage.letter, check.name, result, time.monotonic() - began)
         self.on_result(stage, check, result)
 
-    def _left(self, stage: Stage, check: Check, note: str, ran: float = 0.0) -> None:
-        self.on_result(stage, check, self.report.left(stage.letter, check.name, note, ran=ran))
+    def _unfinished(self, stage: Stage, check: Check, note: str, **evidence: Any) -> None:
+        self.on_result(stage, check, self.report.unfinished(stage.letter, check.name, note, **evidence))
 
-    def _ended(self, stage: Stage, check: Check, seconds: float) -> None:
-        """Record a check that had no end within `seconds`, fewer than the limit of its stage."""
+    def _ended(self, stage: Stage, check: Check, seconds: float, log: str) -> None:
+        """Record a check that had no end within `seconds`, fewer than its limit."""
         if seconds < _LONG_SECONDS:
-            self._left(stage, check, f"the time was over after {seconds:.1f} s")
+            self._unfinished(stage, check, f"the time was over after {seconds:.1f} s")
             return
-        enough = math.ceil((stage.limit + _START_AND_END) / 60)
-        note = f"it needs more than {seconds:.0f} s: run the command again with --minutes {enough} or more"
-        self._left(stage, check, note, seconds)
+        enough, given = (math.ceil(one / 60) for one in (min(stage.limit, check.limit) + _START_AND_END, self.seconds))
+        how = f" with --minutes {enough} or more" if enough > given else ""
+        note = f"it needs more than {seconds:.0f} s: run the command again{how}"
+        self._unfinished(stage, check, note, ran=seconds, log=log)
 
-    def _drop(self) -> None:
+    def _drop(self) -> str:
+        """End the worker; return its log."""
         assert self._worker is not None
+        log = self._worker.log()
         self._worker.kill()
         self._worker = None
+        return log

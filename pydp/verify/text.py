@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 _HIDDEN = ("predicted", "measured / default", "seconds", "versions", "doctor", "failures", "spec", "size",
-           "devices of peers")  # fmt: skip
+           "devices of peers", "spec from", "OpenCL")  # fmt: skip
+_MOST_NAMES = 6  # of checks in one row
 
 
 def line(result: dict[str, Any]) -> str:
     """The main figures of a result, or its note, in one line."""
     if "earlier" in result and result["status"] != "failed":
         own = {key: value for key, value in result.items() if key != "earlier"}
-        return f"failed before ({result['earlier'].get('note')}); now {line(own) or 'right'}"
+        now = ": ".join(filter(None, (f"{result['status']} now", line(own))))
+        return f"failed in an earlier run ({result['earlier'].get('note')}); {now}"
     if result.get("note"):
         return str(result["note"])
     figures = result.get("figures", {})
@@ -24,7 +26,9 @@ def line(result: dict[str, Any]) -> str:
         words.append(f"{figures['rate']:.4g} {figures['unit']}")
     for name, value in figures.items():
         if name == "ratios":
-            words += [f"{ratio:.2f} times {peer}" for peer, ratio in value.items()]
+            words += [f"{ratio:.2f}x the speed of {peer}" for peer, ratio in value.items()]
+        elif name == "above a limit":
+            words.append(str(value))
         elif name == "by stride":
             each = [f"{stride}: {one['time']:.2f} ({one['degree']})" for stride, one in value.items()]
             words.append(f"time (conflict degree of the model) by stride: {', '.join(each)}")
@@ -48,7 +52,10 @@ def table(record: dict[str, Any]) -> Any:
         if text or result["status"] != "passed":
             rows.setdefault((letter, result["status"], text), []).append(name)
     for (letter, status, text), names in rows.items():
-        out.add_row(*(Text(word) for word in (f"({letter}) {'; '.join(names)}", status, text)))  # no markup
+        shown = "; ".join(names)
+        if len(names) > _MOST_NAMES:
+            shown = f"{len(names)} checks: {names[0]} ... {names[-1]}"
+        out.add_row(*(Text(word) for word in (f"({letter}) {shown}", status, text)))  # no markup
     return out
 
 
@@ -64,36 +71,47 @@ def summary(record: dict[str, Any], titles: dict[str, str]) -> list[str]:
 
 
 def comparison(first: dict[str, Any], second: dict[str, Any]) -> Any:
-    """A rich table of two reports: the results of each check, and the ratios of the second's figures to the first's.
+    """A rich table of two reports: the results of each check, and how much faster the second is.
 
-    Checks with equal results and no figures are left out.
+    Figures that are no times or rates are shown beside one another. Figures of different sizes are not compared. Checks
+    with equal results and no figures are left out.
     """
     from rich.table import Column, Table
     from rich.text import Text
 
-    names = ("check", _title(first), _title(second), "second / first")
+    names = ("check", _title(first), _title(second), "speedup")
     out = Table(*(Column(name, overflow="fold") for name in names))
     mine = {(letter, name): result for letter, name, result in _results(first)}
     theirs = {(letter, name): result for letter, name, result in _results(second)}
     for key in dict.fromkeys([*mine, *theirs]):
         pair = [found.get(key, {}) for found in (mine, theirs)]
-        measured = [_measured(one.get("figures", {})) for one in pair]
-        ratios = [
-            f"{name}: {measured[1][name] / value:.2f}".removeprefix(": ")
-            for name, value in measured[0].items()
-            if value and name in measured[1]
-        ]
         cells = [f"{one.get('status', 'missing')} {line(one)}".strip() for one in pair]
         if cells[0] == cells[1] and not any("figures" in one and line(one) for one in pair):
             continue
-        out.add_row(*(Text(word) for word in (f"({key[0]}) {key[1]}", *cells, ", ".join(ratios))))
+        speedup = _speedup(*(one.get("figures", {}) for one in pair))
+        out.add_row(*(Text(word) for word in (f"({key[0]}) {key[1]}", *cells, speedup)))
     return out
 
 
-def _measured(figures: dict[str, Any]) -> dict[str, float]:
-    """The measurements of a check: its rate under the name "", or times by their names."""
-    if "rate" in figures:
-        return {"": figures["rate"]}
+_OF_MODEL = ("Spearman", "pick/best", "time/untuned")
+
+
+def _speedup(first: dict[str, Any], second: dict[str, Any]) -> str:
+    """The speed of the second figures relative to the first; those of the model and of tuning as two numbers."""
+    sizes = [one.get("size", one.get("case")) for one in (first, second)]
+    if None not in sizes and sizes[0] != sizes[1]:
+        return f"sizes differ: {sizes[0]} and {sizes[1]}"
+    words = []
+    if first.get("rate") and "rate" in second:
+        words.append(f"{second['rate'] / first['rate']:.2f}")
+    times, others = _times(first), _times(second)
+    words += [f"{name}: {value / others[name]:.2f}" for name, value in times.items() if others.get(name)]
+    words += [f"{name}: {first[name]} and {second[name]}" for name in _OF_MODEL if name in first and name in second]
+    return ", ".join(words)
+
+
+def _times(figures: dict[str, Any]) -> dict[str, float]:
+    """The times of a check by their names."""
     if "by stride" in figures:
         return {stride: one["time"] for stride, one in figures["by stride"].items()}
     return {name: value for name, value in figures.items() if name.endswith("(us)")}
@@ -101,7 +119,7 @@ def _measured(figures: dict[str, Any]) -> dict[str, float]:
 
 def _title(record: dict[str, Any]) -> str:
     about = record["about"]
-    return f"{about.get('device')}, {about.get('driver')}, {about.get('way')}"
+    return f"{about.get('device')}, {about.get('driver')}, {about.get('interface')}"
 
 
 def _results(record: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import queue
@@ -22,6 +23,7 @@ def main() -> None:
     The first argument is a JSON object: the uid of the device, its number among those with this uid, and the folder of
     compiled kernels or null.
     """
+    faulthandler.enable()  # the report keeps the end of the standard error
     arguments = json.loads(sys.argv[1])
     requests: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_read, args=(requests,), daemon=True).start()
@@ -32,7 +34,11 @@ def main() -> None:
         request = json.loads(requests.get())
         context = Context(device, request["seconds"], arguments["pack"], request.get("rates", {}))
         check, decides = checks[request["stage"], request["check"]]
-        _say(outcome(check, context, decides))
+        seconds = context.seconds
+        faulthandler.dump_traceback_later(max(seconds - 1, seconds / 2, 1e-3))  # before the other process ends this one
+        result = outcome(check, context, decides)
+        faulthandler.cancel_dump_traceback_later()
+        _say(result)
 
 
 def _read(requests: queue.Queue[str]) -> None:

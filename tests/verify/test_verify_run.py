@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,20 +20,23 @@ import toy_checks
 from click.testing import CliRunner
 from toy_checks import CLOSES_OUTPUT, COMMAND, HANGS, NEEDS_HEALTH, PASSES, POISONS, STAGES
 
-from pydp.cli import main
-from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.algorithms.registry import Algorithm, algorithms, alike
+from pydp.cli import main, verify
+from pydp.errors import InvalidArgument, NoUsableDevice, UnsupportedOnDevice
+from pydp.runtime.drivers import doctor
 from pydp.runtime.drivers.interpreter import python_process
+from pydp.tuning.reference import Expected, checked_by
 from pydp.verify import run
-from pydp.verify.check import Check, Context, Stage, Wrong, outcome
+from pydp.verify.check import Check, Context, NotApplicable, Stage, Wrong, outcome
 from pydp.verify.report import MOST_ATTEMPTS, Report, load
 from pydp.verify.run import Run
-from pydp.verify.stages import model
+from pydp.verify.stages import cases, model
 from pydp.verify.stages.cases import ALGORITHMS, Call
 from pydp.verify.stages.facts import versions
 from pydp.verify.text import comparison, line, table
 
 pytestmark = pytest.mark.host
-ABOUT = {"device": "a toy", "driver": "1", "way": "none", "pydp": "0"}
+ABOUT = {"device": "a toy", "driver": "1", "interface": "of toys", "pydp": "0"}
 ARGUMENTS = {"uid": "", "number": 0, "pack": None}
 LONG = 3600.0
 
@@ -46,7 +50,10 @@ def ran(
     def tell(stage: Stage, check: Check, result: dict[str, Any]) -> None:
         reported.append(f"{stage.letter} {check.name} {result['status']}")
 
-    status = Run(Report(path, ABOUT), stages, seconds, ARGUMENTS, tell, command=command).run()
+    found = Run(Report(path, ABOUT), stages, seconds, ARGUMENTS, tell, command=command)
+    if seconds < LONG:
+        found._start(time.monotonic() + LONG)  # its time is not part of the run
+    status = found.run()
     return status, reported, load(path)["results"]
 
 
@@ -64,7 +71,9 @@ def test_faults_are_findings_and_the_run_goes_on(tmp_path: Path) -> None:
     assert results["b"]["fails"]["note"] == "1 instead of 2"
     assert results["b"]["raises"]["note"] == "ZeroDivisionError: division by zero"
     assert f"signal {signal.SIGABRT.value}" in results["b"]["crashes"]["note"]
-    assert results["c"]["hangs"]["note"] == "no end within 1 s"
+    assert "Fatal Python error: Aborted" in results["b"]["crashes"]["note"]
+    assert "in _crashes" in results["b"]["crashes"]["log"]
+    assert results["c"]["hangs"]["note"] == "no end within 1 s" and "in _hangs" in results["c"]["hangs"]["log"]
     again, reported, now = ran(path)
     assert again == 1 and reported == [
         "b fails failed", "b raises failed", "b crashes failed", "c hangs failed"
@@ -85,7 +94,7 @@ def test_the_status_goes_by_the_stages_that_decide(tmp_path: Path) -> None:
     report = Report(tmp_path / "one.json", ABOUT)
     report.end("a", "fails", {"status": "failed"}, 0)
     assert report.status((fails, passes)) == 3
-    report.left("b", "passes", "no time")
+    report.unfinished("b", "passes", "no time")
     report.end("b", "lacks", {"status": "skipped"}, 0)
     assert report.status((fails, passes)) == 3
     report.end("b", "passes", {"status": "passed"}, 0)
@@ -98,7 +107,7 @@ def test_without_time_everything_is_left_for_the_next_run(tmp_path: Path) -> Non
     path = tmp_path / "report.json"
     status, reported, results = ran(path, seconds=1e-3)
     assert (status, reported) == (3, [])
-    assert {one["status"] for checks in results.values() for one in checks.values()} == {"left"}
+    assert {one["status"] for checks in results.values() for one in checks.values()} == {"unfinished"}
     assert ran(path)[0] == 1
 
 
@@ -110,12 +119,12 @@ def test_checks_that_their_stage_had_no_time_for_run_after_all_stages(tmp_path: 
 
 
 def test_the_end_of_the_time_ends_a_check_that_is_no_failure(tmp_path: Path) -> None:
-    """The check hangs until the whole time is over; it is left, not failed, and after a short time no suspect."""
+    """The check hangs until the time is over: unfinished, not failed, and after a short time not retried last."""
     path = tmp_path / "report.json"
     for _ in range(2):
-        status, _, results = ran(path, (Stage("c", "", 1.0, (HANGS,), decides=True, limit=LONG), STAGES[3]), 9.0)
+        status, _, results = ran(path, (Stage("c", "", 1.0, (HANGS,), decides=True, limit=LONG), STAGES[3]), 6.0)
         assert status == 3
-        assert results["c"]["hangs"]["status"] == "left" and "ran" not in results["c"]["hangs"]
+        assert results["c"]["hangs"]["status"] == "unfinished" and "ran" not in results["c"]["hangs"]
         assert "the time was over after " in results["c"]["hangs"]["note"]
 
 
@@ -127,12 +136,12 @@ def test_a_check_without_an_end_needs_more_time_until_its_limit_has_passed(
     monkeypatch.setattr(run, "_RESERVE", 0.0)
     path = tmp_path / "report.json"
     endless = Stage("c", "", 1.0, (HANGS,), decides=True, limit=100.0)
-    assert ran(path, (endless, STAGES[3]), 6.0)[:2] == (3, ["c hangs left"])
+    assert ran(path, (endless, STAGES[3]), 3.0)[:2] == (3, ["c hangs unfinished"])
     stages = (endless, Stage("b", "", 0.0, (PASSES,), decides=True), STAGES[3])
-    assert ran(path, stages, 6.0)[:2] == (3, ["b passes passed", "c hangs left"])
+    assert ran(path, stages, 3.0)[:2] == (3, ["b passes passed", "c hangs unfinished"])
     for _ in range(MOST_ATTEMPTS - 1):
-        status, _, results = ran(path, stages, 6.0)
-        assert (status, results["c"]["hangs"]["status"]) == (3, "left")
+        status, _, results = ran(path, stages, 3.0)
+        assert (status, results["c"]["hangs"]["status"]) == (3, "unfinished")
         note = r"it needs more than \d s: run the command again with --minutes 2 or more"
         assert re.fullmatch(note, line(results["c"]["hangs"]))
     stages = (dataclasses.replace(endless, limit=1.0), STAGES[3])
@@ -146,11 +155,11 @@ def test_a_slow_check_passes_once_it_has_the_time(tmp_path: Path, monkeypatch: p
     report = Report(path, ABOUT)
     for _ in range(2 * MOST_ATTEMPTS):
         report.begin("e", "is slow")
-        report.left("e", "is slow", "it needs more than 1 s", ran=1.0)
+        report.unfinished("e", "is slow", "it needs more than 1 s", ran=1.0)
         report = Report(path, ABOUT)
-        assert report.is_suspect("e", "is slow")
+        assert report.is_retried_last("e", "is slow")
     assert report.result("e", "is slow") == {
-        "status": "left", "note": "it needs more than 1 s", "attempts": 0, "ran": 1.0
+        "status": "unfinished", "note": "it needs more than 1 s", "attempts": 0, "ran": 1.0
     }  # fmt: skip
     status, reported, results = ran(path, (slow, STAGES[3]))
     assert (status, reported[0]) == (0, "e is slow passed")
@@ -170,17 +179,17 @@ def test_a_failed_check_runs_again_and_its_failure_is_kept(tmp_path: Path) -> No
 
     report = failing()
     assert not report.is_final("b", "passes")
-    report.left("b", "passes", "no time")
+    report.unfinished("b", "passes", "no time")
     assert report.result("b", "passes") == failed
     report.begin("b", "passes")
-    assert report.left("b", "passes", "the time was over") == failed
+    assert report.unfinished("b", "passes", "the time was over") == failed
     report.begin("b", "passes")  # and the process is gone
     assert Report(path, ABOUT).result("b", "passes") == failed
     failing()
     status, reported, results = ran(path, (Stage("b", "", 1.0, (PASSES,), decides=True), STAGES[3]))
     assert (status, reported[0]) == (0, "b passes passed")
     assert results["b"]["passes"]["earlier"] == failed
-    assert line(results["b"]["passes"]) == "failed before (1 instead of 2); now 2 GB/s"
+    assert line(results["b"]["passes"]) == "failed in an earlier run (1 instead of 2); passed now: 2 GB/s"
 
 
 def test_a_check_whose_command_is_always_killed_has_failed(tmp_path: Path) -> None:
@@ -223,6 +232,186 @@ Run(Report(Path({str(path)!r}), ABOUT), (STAGES[0], STAGES[1], STAGES[3]), LONG,
     assert final == 8 and set(statuses) == {"passed", "failed", "skipped"}
 
 
+class Fake:
+    """A worker without a process: the checks whose names begin with "endless" have no end."""
+
+    began = 0.0
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def ready(self, seconds: float) -> None:
+        """It accepts checks."""
+
+    def run(self, stage: str, check: str, seconds: float, rates: Any) -> dict[str, Any]:
+        if check.startswith("endless"):
+            raise TimeoutError
+        return {"status": "passed", "figures": {}}
+
+    def log(self) -> str:
+        return "a log"
+
+    def kill(self) -> None:
+        """Nothing runs."""
+
+
+def named(*names: str, group: str = "") -> tuple[Check, ...]:
+    return tuple(Check(name, lambda context: {}, limit=5.0, group=group) for name in names)
+
+
+def test_after_a_check_without_an_end_its_group_runs_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the next run, too: its other checks may have no end either."""
+    monkeypatch.setattr(run, "Worker", Fake)
+    waiting = named("endless 1", "endless 2", "w", group="look-back")
+    stages = (Stage("b", "", 0.5, (*waiting, *named("x")), decides=True), Stage("d", "", 0.5, named("y")), STAGES[3])
+    first = ["b endless 1 failed", "b x passed", "d y passed", "b endless 2 failed", "b w passed", "d passes passed"]
+    status, reported, results = ran(tmp_path / "r.json", stages)
+    assert (status, reported) == (1, first)
+    found = results["b"]["endless 1"]
+    assert (found["note"], found["log"], found["ran"]) == ("no end within 5 s", "a log", 5.0)
+    report = Report(tmp_path / "2.json", ABOUT)
+    report.begin("b", "endless 1")
+    report.end("b", "endless 1", {"status": "failed", "ran": 5.0}, 5.0)
+    assert ran(tmp_path / "2.json", stages)[1][:3] == ["b x passed", "d y passed", "b endless 1 failed"]
+
+
+def test_unfinished_checks_that_decide_run_before_the_other_stages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "Worker", Fake)
+    stages = (
+        Stage("b", "", 0.0, named("x"), decides=True), Stage("c", "", 0.5, named("y"), decides=True),
+        Stage("d", "", 0.5, named("z")), STAGES[3],
+    )  # fmt: skip
+    assert ran(tmp_path / "r.json", stages)[1] == ["c y passed", "b x passed", "d z passed", "d passes passed"]
+
+
+@pytest.mark.parametrize(("given", "how"), [(60, " with --minutes 3 or more"), (175, ""), (400, "")])
+def test_a_run_that_was_long_enough_is_repeated_as_it_was(tmp_path: Path, given: float, how: str) -> None:
+    stage = Stage("a", "", 1.0, (PASSES,), limit=120.0)
+    found = Run(Report(tmp_path / "r.json", ABOUT), (stage,), given, ARGUMENTS, lambda *_: None)
+    found._ended(stage, PASSES, 13.0, "a log")
+    result = found.report.result("a", "passes")
+    assert result["note"] == f"it needs more than 13 s: run the command again{how}" and result["log"] == "a log"
+
+
+def test_every_algorithm_has_a_case_and_one_of_each_comes_first() -> None:
+    tested = [cases.algorithm_of(name) for name in ALGORITHMS]
+    assert set(tested) >= set(algorithms())
+    assert len(set(tested[: len(set(tested))])) == len(set(tested))
+    assert set(tested) >= cases._LOOK_BACK
+    profile: Any = SimpleNamespace(fp16=True, fp64=True)
+    for name in set(ALGORITHMS) - set(cases._OWN):  # by their declarations
+        assert ALGORITHMS[name](profile).want, name
+
+
+def test_declarations_without_operands_or_references() -> None:
+    def nothing(size: int = 5) -> Any:
+        return None
+
+    def negate(x: np.ndarray, device: Any) -> None:
+        x[...] = -x
+
+    profile: Any = SimpleNamespace(fp16=True, fp64=True)
+    declared = Algorithm(nothing, None, lambda: None, ("9",), alike(0), operands=0)  # type: ignore[arg-type]
+    with pytest.raises(NotApplicable, match="NumPy has no function with the results of nothing"):
+        cases._declared(declared)(profile)
+    checked_by(negate, lambda x: [Expected(-x)])
+    call = cases._declared(Algorithm(negate, None, None, ("30000",)))(profile)  # type: ignore[arg-type]
+    assert call.args[0].shape == (10_007,) and call.args[0].any()
+    call.check(None)  # compares the first argument
+    checked_by(negate, lambda x: [Expected(x)])
+    with pytest.raises(Wrong, match="elements are wrong"):
+        cases._declared(Algorithm(negate, None, None, ("30000",)))(profile).check(None)  # type: ignore[arg-type]
+
+
+def test_only_the_device_under_test_is_probed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    listed = [SimpleNamespace(name=name, kind="cpu", platform="P", driver_version="1", quirks=SimpleNamespace(rows=()))
+              for name in "xyz"]  # fmt: skip
+    probed: list[str] = []
+    monkeypatch.setattr(doctor, "all_devices", lambda: listed)
+    monkeypatch.setattr(doctor.probe, "ask_again", lambda one: probed.append(one.name))
+    found = [one.text for one in doctor.examine(listed[1])]  # type: ignore[arg-type]
+    assert probed == ["y"] and "usable: y (cpu) on P 1" in found and "not probed: z (cpu) on P 1" in found
+
+
+def test_files_with_earlier_words_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    about = {"device": "a toy", "driver": "1", "way": "of toys", "pydp": "0"}
+    results = {"b": {"passes": {"status": "left", "note": "no time was left", "attempts": 0}}}
+    path.write_text(json.dumps({"schema": "pydp-verify-1", "about": about, "runs": [], "results": results}))
+    assert Report(path, ABOUT).result("b", "passes")["status"] == "unfinished"
+    assert load(path)["about"] == ABOUT
+
+
+def test_the_last_line_counts_failures_of_earlier_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "report.json"
+    report = Report(path, ABOUT)
+    for name in ("x", "y"):
+        report.begin("b", name)
+        report.end("b", name, {"status": "failed" if name == "x" else "passed", "note": "1 instead of 2"}, 0)
+
+    def run_again(self: Run) -> int:
+        self.report.begin("b", "x")
+        self.report.end("b", "x", {"status": "passed", "figures": {}}, 0)
+        return 0
+
+    monkeypatch.setattr("pydp.verify.about.about", lambda which, used: ({}, dict(ABOUT)))
+    monkeypatch.setattr(Run, "run", run_again)
+    done = CliRunner().invoke(main, ["verify", "--out", str(path)])
+    said = "all checks of (b) and (c) passed, except 0 that do not apply to this device; 1 failed in an earlier run;"
+    assert done.exit_code == 0 and said in done.output, done.output
+    assert "failed in an earlier run (1 instead of 2); passed now" in " ".join(done.output.replace("│", " ").split())
+
+
+def test_a_cache_folder_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("PYDP_CACHE_DIR", str(tmp_path / "file" / "cache"))
+    monkeypatch.delenv("POCL_CACHE_DIR", raising=False)
+    with verify._writable_caches() as note:
+        own = {name: os.environ[name] for name in ("PYDP_CACHE_DIR", "POCL_CACHE_DIR")}
+        assert note == f"the cache folder {tmp_path}/file/cache is not writable; the run uses a temporary one"
+        assert own["PYDP_CACHE_DIR"] != own["POCL_CACHE_DIR"] and Path(own["PYDP_CACHE_DIR"]).parent.is_dir()
+    assert os.environ["PYDP_CACHE_DIR"] == str(tmp_path / "file" / "cache") and "POCL_CACHE_DIR" not in os.environ
+    monkeypatch.setenv("PYDP_CACHE_DIR", str(tmp_path / "cache"))
+    with verify._writable_caches() as note:
+        assert note == "" and os.environ["PYDP_CACHE_DIR"] == str(tmp_path / "cache")
+
+
+def test_without_a_usable_device_the_report_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    done = CliRunner().invoke(main, ["verify", "--device", "no such device", "--out", str(path)])
+    assert done.exit_code == 2 and f"the report is in {path}" in " ".join(done.output.split())
+    found = load(path)
+    assert (found["about"]["device"], found["about"]["interface"]) == ("no such device", "none")
+    result = found["results"]["a"]["usable device"]
+    assert result["status"] == "failed" and "no such device" in result["note"]
+    assert {"versions", "OpenCL", "doctor"} <= set(result["figures"]) and result["figures"]["doctor"]
+    assert Report(path, ABOUT).results == {}  # replaced without --again
+
+
+def test_a_report_of_a_device_is_not_replaced_by_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "report.json"
+    Report(path, ABOUT)
+    monkeypatch.setattr("pydp.verify.about.about", lambda which, used: (_ for _ in ()).throw(NoUsableDevice("none")))
+    done = CliRunner().invoke(main, ["verify", "--out", str(path)])
+    said = " ".join(done.output.split())
+    assert done.exit_code == 2 and "none; no report was written:" in said and "Choose another --out, or" in said
+    assert load(path)["about"] == ABOUT
+
+
+def test_all_targets_of_a_pack_are_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pydp.verify.pack.make.make", lambda folder, target: [("x", "failed", "spills")])
+    done = CliRunner().invoke(main, ["verify", "--pack", str(tmp_path)])
+    assert done.exit_code == 1 and "sm_80: compiled into" in done.output and "sm_90: compiled into" in done.output
+
+
+@pytest.mark.parametrize("option", [["--again"], ["--minutes", "3"], ["--device", "x"], ["--out", "x.json"]])
+def test_comparing_takes_no_options_of_a_run(option: list[str]) -> None:
+    done = CliRunner().invoke(main, ["verify", "--compare", "a.json", "b.json", *option])
+    assert done.exit_code == 2 and f"{option[0]} does not apply to --compare" in done.output
+
+
 def test_a_failed_check_does_not_spoil_the_next(tmp_path: Path) -> None:
     stages = (Stage("e", "", 1.0, (POISONS, NEEDS_HEALTH), decides=True), STAGES[3])
     assert ran(tmp_path / "report.json", stages)[1][:2] == ["e poisons failed", "e needs health passed"]
@@ -251,7 +440,7 @@ def test_a_worker_that_does_not_start_leaves_its_checks(tmp_path: Path, monkeypa
     stages = (Stage("b", "", 1.0, (PASSES, toy_checks.LACKS, toy_checks.FAILS), decides=True), STAGES[3])
     status, _, results = ran(path, stages, command="import sys; sys.exit('there is no driver')")
     assert status == 3
-    assert {one["status"] for checks in results.values() for one in checks.values()} == {"left"}
+    assert {one["status"] for checks in results.values() for one in checks.values()} == {"unfinished"}
     assert results["b"]["passes"].get("attempts", 0) == 0
     assert "did not start 2 times in a row" in results["b"]["fails"]["note"]
     monkeypatch.setattr(run, "_MOST_STARTS", 99)
@@ -299,17 +488,19 @@ def shown(table: Any) -> list[list[str]]:
 
 
 def test_checks_with_equal_results_share_a_row() -> None:
-    left = {"status": "left", "note": "no time was left"}
+    left = {"status": "unfinished", "note": "no time was left"}
     banks = {"1": {"time": 1.0, "degree": 1}, "32": {"time": 9.5, "degree": 32}}
     results = {
         "b": {"x": {"status": "passed", "figures": {}}, "y": left, "z": left},
+        "c": {f"c{at}": left for at in range(7)},
         "d": {"banks": {"status": "passed", "figures": {"by stride": banks}}},
         "g": {"y": left},
     }
     assert shown(table({"results": results})) == [
-        ["(b) y; z", "left", "no time was left"],
+        ["(b) y; z", "unfinished", "no time was left"],
+        ["(c) 7 checks: c0 ... c6", "unfinished", "no time was left"],
         ["(d) banks", "passed", "time (conflict degree of the model) by stride: 1: 1.00 (1), 32: 9.50 (32)"],
-        ["(g) y", "left", "no time was left"],
+        ["(g) y", "unfinished", "no time was left"],
     ]
 
 
@@ -320,30 +511,31 @@ def test_rates_times_and_strides_of_two_reports_are_compared() -> None:
             "launch": {"one at a time (us)": 20.0 * factor, "back to back (us)": 3.0 / factor},
             "banks": {"by stride": {"1": {"time": 1.0, "degree": 1}, "2": {"time": factor, "degree": 2}}},
             "nothing": {"rate": 0.0, "unit": "GB/s"},
-            "model": {"Spearman": 0.5},
+            "sgemm": {"rate": 1.0, "unit": "GFLOP/s", "size": f"({factor},)"},
+            "model": {"case": "x", "Spearman": factor / 4, "pick/best": 1.5},
+            "tuned": {"case": "x", "time/untuned": 0.5 * factor},
         }
         passed = {name: {"status": "passed", "figures": one} for name, one in figures.items()}
         return {"about": ABOUT, "results": {"d": passed}}
 
     cells = {row[0]: row[3] for row in shown(comparison(report(1.0), report(2.0)))}
     assert cells == {
-        "(d) rate": "2.00", "(d) launch": "one at a time (us): 2.00, back to back (us): 0.50",
-        "(d) banks": "1: 1.00, 2: 2.00", "(d) nothing": "", "(d) model": "",
+        "(d) rate": "2.00", "(d) launch": "one at a time (us): 0.50, back to back (us): 2.00",
+        "(d) banks": "1: 1.00, 2: 0.50", "(d) nothing": "", "(d) sgemm": "sizes differ: (1.0,) and (2.0,)",
+        "(d) model": "Spearman: 0.25 and 0.5, pick/best: 1.5 and 1.5", "(d) tuned": "time/untuned: 0.5 and 1.0",
     }  # fmt: skip
 
 
 def test_versions_of_the_libraries_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     def version(package: str) -> str:
-        if package != "torch":
+        if package in ("numpy", "cuda-bindings"):
             return f"{package} 1"
         raise metadata.PackageNotFoundError
 
-    known = {"torch": ["torch"], "cuda": ["cuda-bindings", "cuda-core", "cuda-core"], "else": ["else"], "cupy": [None]}
-    monkeypatch.setattr(metadata, "packages_distributions", lambda: known)
-    monkeypatch.setattr(metadata, "version", lambda package: version(str(package)) if package else version("torch"))
+    monkeypatch.setattr(metadata, "version", version)
     found = versions()
-    assert list(found) == ["python", "system", "cuda-bindings", "cuda-core"]
-    assert found["cuda-core"] == "cuda-core 1"
+    assert list(found) == ["python", "system", "numpy", "cuda-bindings"]
+    assert found["cuda-bindings"] == "cuda-bindings 1"
 
 
 def test_a_time_that_is_no_number() -> None:
@@ -366,7 +558,7 @@ def test_a_worker_ends_with_the_process_that_started_it() -> None:
 def test_a_file_belongs_to_one_device(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     Report(path, ABOUT).end("a", "passes", {"status": "passed"}, 1.0)
-    with pytest.raises(InvalidArgument, match="is a report of a toy, 1, none, pydp 0, not of another"):
+    with pytest.raises(InvalidArgument, match="is a report of a toy, 1, of toys, pydp 0, not of another"):
         Report(path, {**ABOUT, "device": "another"})
     assert Report(path, {**ABOUT, "device": "another"}, again=True).results == {}
 

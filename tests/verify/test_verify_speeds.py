@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 import pytest
+from pydp.bench.limits import Probe
 
 import pydp
 from pydp.tuning.reference import expected
 from pydp.verify.check import Context, Wrong
-from pydp.verify.stages import speeds
+from pydp.verify.stages import limits, speeds
 from pydp.verify.stages.speeds import (
     SPEEDS,
     GpuUnderTest,
@@ -56,15 +57,30 @@ def test_rates_above_the_limits_are_noted() -> None:
     rates = {"d f32 multiply-adds": 100.0, "d copy kernel": 100.0, "d read kernel": 120.0}
     for name, rate, said in (
         ("sgemm", 109.0, ""),
-        ("sgemm", 150.0, "1.50 times the f32 multiply-adds of (d)"),
+        ("sgemm", 150.0, "f32 multiply-adds): 1.50"),
         ("dgemm", 150.0, ""),  # its limit was not measured
         ("copy", 130.0, ""),
-        ("copy", 180.0, "1.50 times the read kernel of (d)"),
+        ("copy", 180.0, "read kernel): 1.50"),
         ("scan", 16.0, ""),
-        ("scan", 30.0, "2.00 times the read kernel of (d)"),
+        ("scan", 30.0, "read kernel): 2.00"),
     ):
-        assert above_limits(BY_NAME[name], rate, rates).get("above a limit", "") == said
+        found = above_limits(BY_NAME[name], rate, rates).get("above a limit", "")
+        end = "; the data was in a cache or a time is wrong"
+        assert found == (f"rate / measured limit ({said}{end}" if said else "")
     assert not above_limits(BY_NAME["sgemm"], 1e9, {})
+
+
+def test_streams_have_the_bytes_of_the_limits() -> None:
+    """Else one of them may find its data in a cache, and the other not."""
+    for name in ("copy", "scan", "reduce", "select", "histogram", "transpose"):
+        for on_gpu, size in ((True, limits.GPU_BYTES), (False, limits.BYTES)):
+            assert 4 * np.prod(BY_NAME[name].shapes(on_gpu)[0]) == size
+
+
+def test_a_limit_is_the_best_rate() -> None:
+    probe = Probe(lambda: None, 2e9, "GB/s")
+    probe.least = 0.5
+    assert limits._best(probe) == {"rate": 4.0, "unit": "GB/s", "seconds": 0.5}
 
 
 def fake_torch(*listed: tuple[str, int | None]) -> Any:

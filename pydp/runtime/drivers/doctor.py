@@ -41,9 +41,9 @@ class Finding:
     text: str
 
 
-def examine() -> list[Finding]:
-    """All findings, in order; every device is probed again."""
-    return [*_software(), *_vendors(), *_devices(), *_cache()]
+def examine(only: Device | None = None) -> list[Finding]:
+    """All findings, in order. Every device is probed again; with `only`, that device alone, and no other is probed."""
+    return [*_software(), *_vendors(), *(_devices() if only is None else _device(only)), *_cache()]
 
 
 def _software() -> Iterator[Finding]:
@@ -94,10 +94,7 @@ def _devices() -> Iterator[Finding]:
     present = {one.driver for one in known}
     reasons = {one: probe.ask_again(one) for one in known}
     for one, reason in reasons.items():
-        where = f"{one.name} ({one.kind}) on {one.platform} {one.driver_version}"
-        yield Finding("bad", f"not used: {where}: {reason}") if reason else Finding("good", f"usable: {where}")
-        if not reason:
-            yield from _remarks(one)
+        yield from _judged(one, reason)
     yield _default(reasons)
     if "rusticl" not in present and "RUSTICL_ENABLE" not in os.environ and _names("usticl"):
         yield Finding("note", "rusticl is installed but shows no device; set RUSTICL_ENABLE=llvmpipe")
@@ -106,6 +103,26 @@ def _devices() -> Iterator[Finding]:
     if "oclgrind" not in present:
         there = "is installed: set PYDP_DEVICE=oclgrind to use it" if shutil.which("oclgrind") else "is not installed"
         yield Finding("note", f"Oclgrind, a simulator that detects data races, {there}")
+
+
+def _device(only: Device) -> Iterator[Finding]:
+    for one in all_devices():
+        if one is only:
+            yield from _judged(one, probe.ask_again(one))
+        else:
+            yield Finding("note", f"not probed: {_where(one)}")
+
+
+def _judged(one: Device, reason: str | None) -> Iterator[Finding]:
+    if reason:
+        yield Finding("bad", f"not used: {_where(one)}: {reason}")
+    else:
+        yield Finding("good", f"usable: {_where(one)}")
+        yield from _remarks(one)
+
+
+def _where(one: Device) -> str:
+    return f"{one.name} ({one.kind}) on {one.platform} {one.driver_version}"
 
 
 def _default(reasons: dict[Device, str | None]) -> Finding:

@@ -21,6 +21,15 @@ Value = int | bytes
 """A kernel argument: the address of a buffer, or the bytes of a number or record."""
 
 
+def cuda_library() -> Any:
+    """The library of CUDA's driver. Raises OSError if it cannot be loaded."""
+    names = ("libcuda.so.1", "nvcuda.dll")
+    for name in names:
+        with contextlib.suppress(OSError):
+            return ctypes.CDLL(name)
+    raise OSError(f"{' and '.join(names)} cannot be loaded")
+
+
 class CudaFailed(PydpError):
     """A call of CUDA failed; the message has the name of the function and CUDA's status."""
 
@@ -55,19 +64,19 @@ class Driver(ABC):
         """The address of new memory."""
 
     @abstractmethod
-    def free(self, place: int) -> None:
+    def free(self, address: int) -> None:
         """Release memory."""
 
     @abstractmethod
-    def upload(self, place: int, values: np.ndarray) -> None:
+    def upload(self, address: int, values: np.ndarray) -> None:
         """Copy a contiguous array to the GPU."""
 
     @abstractmethod
-    def download(self, place: int, values: np.ndarray) -> None:
+    def download(self, address: int, values: np.ndarray) -> None:
         """Copy from the GPU into a contiguous array."""
 
     @abstractmethod
-    def clear(self, place: int, size: int) -> None:
+    def clear(self, address: int, size: int) -> None:
         """Fill memory with zeros."""
 
     @abstractmethod
@@ -103,17 +112,17 @@ class Cupy(Driver):
     def allocate(self, size: int) -> int:
         return int(self._runtime.malloc(size))
 
-    def free(self, place: int) -> None:
-        self._runtime.free(place)
+    def free(self, address: int) -> None:
+        self._runtime.free(address)
 
-    def upload(self, place: int, values: np.ndarray) -> None:
-        self._runtime.memcpy(place, values.ctypes.data, values.nbytes, 1)
+    def upload(self, address: int, values: np.ndarray) -> None:
+        self._runtime.memcpy(address, values.ctypes.data, values.nbytes, 1)
 
-    def download(self, place: int, values: np.ndarray) -> None:
-        self._runtime.memcpy(values.ctypes.data, place, values.nbytes, 2)
+    def download(self, address: int, values: np.ndarray) -> None:
+        self._runtime.memcpy(values.ctypes.data, address, values.nbytes, 2)
 
-    def clear(self, place: int, size: int) -> None:
-        self._runtime.memset(place, 0, size)
+    def clear(self, address: int, size: int) -> None:
+        self._runtime.memset(address, 0, size)
 
     def launch(self, function: Any, grid: tuple[int, ...], group: tuple[int, ...], values: Sequence[Value]) -> None:
         pointers, _held = parameters(values)
@@ -165,17 +174,17 @@ class _Called(Driver):
     def allocate(self, size: int) -> int:
         return int(self._call("cuMemAlloc", size))
 
-    def free(self, place: int) -> None:
-        self._call("cuMemFree", place)
+    def free(self, address: int) -> None:
+        self._call("cuMemFree", address)
 
-    def upload(self, place: int, values: np.ndarray) -> None:
-        self._call("cuMemcpyHtoD", place, values.ctypes.data, values.nbytes)
+    def upload(self, address: int, values: np.ndarray) -> None:
+        self._call("cuMemcpyHtoD", address, values.ctypes.data, values.nbytes)
 
-    def download(self, place: int, values: np.ndarray) -> None:
-        self._call("cuMemcpyDtoH", values.ctypes.data, place, values.nbytes)
+    def download(self, address: int, values: np.ndarray) -> None:
+        self._call("cuMemcpyDtoH", values.ctypes.data, address, values.nbytes)
 
-    def clear(self, place: int, size: int) -> None:
-        self._call("cuMemsetD8", place, 0, size)
+    def clear(self, address: int, size: int) -> None:
+        self._call("cuMemsetD8", address, 0, size)
 
     def launch(self, function: Any, grid: tuple[int, ...], group: tuple[int, ...], values: Sequence[Value]) -> None:
         pointers, _held = parameters(values)
@@ -238,7 +247,7 @@ class Library(_Called):
     """Through the driver's own library, if neither CuPy nor cuda-python is installed."""
 
     def __init__(self, library: Any = None) -> None:
-        self._library = library if library is not None else ctypes.CDLL("libcuda.so.1")
+        self._library = library if library is not None else cuda_library()
         self.title = "the driver's library"
         self._begin()
 

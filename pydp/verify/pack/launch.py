@@ -134,7 +134,7 @@ def shape_of(launch: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 class Gpu:
-    """A GPU that runs the launches of a pack; `way` says through which library."""
+    """A GPU that runs the launches of a pack; `interface` says through which library."""
 
     def __init__(self, folder: str, driver: Driver) -> None:
         self.folder, self._driver = Path(folder), driver
@@ -148,7 +148,7 @@ class Gpu:
         self.target = max(able, key=lambda name: int(re.sub(r"\D", "", name)))
         self._record = lists[self.target]
         self.name, self.driver = driver.name, f"CUDA {driver.version}"
-        self.way = f"kernels for {self.target} through {driver.title}"
+        self.interface = f"kernels for {self.target} through {driver.title}"
         self._functions: dict[str, Any] = {}
 
     @classmethod
@@ -157,8 +157,13 @@ class Gpu:
         return cls(folder, driver())
 
     def facts(self) -> dict[str, Any]:
-        """The GPU and the way of launching."""
-        return {"name": self.name, "driver": self.driver, "capability": self._driver.capability, "way": self.way}
+        """The GPU and the interface that launches kernels."""
+        return {
+            "name": self.name,
+            "driver": self.driver,
+            "capability": self._driver.capability,
+            "interface": self.interface,
+        }
 
     def run_case(self, name: str) -> dict[str, Any]:
         """Run a case and compare its results. Raises Wrong, NotApplicable."""
@@ -200,7 +205,8 @@ class Gpu:
 
             ours()
             compare(speed, arrays, lambda want: self._results(recorded, memory, want))
-            return measured(speed, ours, arrays, GpuUnderTest((self.name,), number=0), context)
+            spec = recorded.get("specialization", {})
+            return spec | measured(speed, ours, arrays, GpuUnderTest((self.name,), number=0), context)
 
     def _results(self, recorded: dict[str, Any], memory: _Memory, want: list[Expected]) -> list[np.ndarray]:
         """The results of a call on the host, with the shapes of the expected ones."""
@@ -213,7 +219,7 @@ class Gpu:
 
     def _limit(self, name: str) -> dict[str, Any]:
         recorded = self._shortened(self._call(name))
-        seconds = self._seconds(recorded, _TOGETHER)
+        seconds = min(self._seconds(recorded, _TOGETHER))
         return {"rate": recorded["work"] / seconds / 1e9, "unit": recorded["unit"], "seconds": seconds}
 
     def _shortened(self, recorded: dict[str, Any]) -> dict[str, Any]:
@@ -225,16 +231,16 @@ class Gpu:
             return recorded
         steps = int(recorded["steps"]["value"])
         few = max(1, int(steps * _FIRST_STEPS))
-        seconds = self._seconds(_with_steps(recorded, few), 1, repeats=2)
+        seconds = min(self._seconds(_with_steps(recorded, few), 1, repeats=2))
         return _with_steps(recorded, max(1, min(steps, int(few * _LAUNCH_SECONDS / seconds))))
 
     def _launches(self) -> dict[str, Any]:
         recorded = self._call("launch")
-        one, together = (1e6 * self._seconds(recorded, count) for count in (1, 10 * _TOGETHER))
+        one, together = (1e6 * statistics.median(self._seconds(recorded, count)) for count in (1, 10 * _TOGETHER))
         return {"one at a time (us)": one, "back to back (us)": together}
 
-    def _seconds(self, recorded: dict[str, Any], count: int, repeats: int = _REPEATS) -> float:
-        """The median time of a call, of `count` calls back to back, without the first, which loads the kernel."""
+    def _seconds(self, recorded: dict[str, Any], count: int, repeats: int = _REPEATS) -> list[float]:
+        """Times of a call, each of `count` calls back to back, without the first, which loads the kernel."""
         with _Memory(self._driver, self.folder, recorded, []) as memory:
             launches = self._prepared(recorded, memory)
             found: list[float] = []
@@ -244,7 +250,7 @@ class Gpu:
                     launches()
                 self._driver.wait()
                 found.append(time.perf_counter() - began)
-        return statistics.median(found[1:]) / count
+        return [one / count for one in found[1:]]
 
     def _call(self, name: str) -> dict[str, Any]:
         found = self._record["calls"].get(name)

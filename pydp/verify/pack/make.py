@@ -21,20 +21,21 @@ from pydp.model.architectures import by_name, by_target
 from pydp.offline.compilers import compiled, missing, vendor_of
 from pydp.offline.reports import Resources
 from pydp.offline.study import faults_of, target_of
-from pydp.offline.target import Absent, Launch, Target, dry_run
+from pydp.offline.target import Absent, Launch, NothingRuns, Target, dry_run
 from pydp.runtime.programs.program import kernel
 from pydp.verify.check import NotApplicable, first_line
 from pydp.verify.report import write_whole
 from pydp.verify.stages.cases import ALGORITHMS, FUNCTIONS, PROGRESS, Case, needs
-from pydp.verify.stages.speeds import SPEEDS, Speed
+from pydp.verify.stages.speeds import SPEEDS, Speed, specialization
 
-SCHEMA = "pydp-pack-2"
+SCHEMA = "pydp-pack-3"
 CASES = {**ALGORITHMS, **FUNCTIONS, **PROGRESS}
 _GROUP = 128
 _COPIED = 256 << 20  # bytes of the copy and read kernels
 _STEPS = 20000
 STRIDES = (1, 2, 4, 8, 16, 32, 33)
 _READS = 512
+_MORE = "the call does more than launch kernels"
 _ON_HOST = "the call computes a part of its results on the host"
 
 
@@ -98,7 +99,7 @@ class _Pack:
     def _case(self, case: Case) -> dict[str, Any]:
         call = case(self.target.profile)
         with call.refusals():
-            launches = dry_run(self.target, call.function, *call.args, **call.options)
+            launches = self._launches(call.function, *call.args, **call.options)
         inputs = [one for one in call.args if isinstance(one, np.ndarray)]
         found = self._recorded(launches, inputs)
         wanted = [one.values.nbytes for one in call.want]
@@ -114,18 +115,25 @@ class _Pack:
 
     def _speed(self, speed: Speed) -> dict[str, Any]:
         if getattr(speed.function, "__pydp_explain__", None) is None:
-            raise NotApplicable("the call does more than launch kernels")
+            raise NotApplicable(_MORE)
         needs(self.target.profile, speed.dtype)
         arrays = [np.empty(shape, speed.dtype) for shape in speed.shapes(True)]
-        found = self._recorded(dry_run(self.target, speed.function, *arrays, **speed.options), arrays)
+        found = self._recorded(self._launches(speed.function, *arrays, **speed.options), arrays)
         if not found["results"]:
             raise NotApplicable(_ON_HOST)
-        return found
+        return {**found, "specialization": specialization(self.target, speed.function, *arrays, **speed.options)}
+
+    def _launches(self, function: Callable[..., Any], *args: Any, **options: Any) -> list[Launch]:
+        """The launches of a call. Raises NotApplicable if it does more than launch kernels."""
+        try:
+            return dry_run(self.target, function, *args, **options)
+        except NothingRuns as error:
+            raise NotApplicable(_MORE) from error
 
     def _recorded(self, launches: list[Launch], inputs: list[np.ndarray]) -> dict[str, Any]:
         """Launches as JSON: buffers by index, scalars by their bytes. Raises NotApplicable for other commands."""
         if self.target.recorder.commands:
-            raise NotApplicable("the call does more than launch kernels")
+            raise NotApplicable(_MORE)
         places: dict[int, int] = {}
         buffers: list[dict[str, Any]] = []
 

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 import pydp
+from pydp.algorithms.registry import Algorithm, Shape, algorithms, values_of
 from pydp.errors import UnsupportedOnDevice
+from pydp.random.philox import philox
 from pydp.runtime.device.profile import Profile
 from pydp.tuning.reference import Expected, difference, expected, hosts
 from pydp.verify.check import NotApplicable, Wrong
@@ -24,8 +26,9 @@ from pydp.verify.stages import vector_functions
 class Call:
     """One call of a public function and its expected results.
 
-    written: the positions of the arguments that hold the results; empty if the function returns them. may_refuse:
-    whether pydp refuses the call by design on some devices that have all that the case needs.
+    written: the positions of the arguments that hold the results; empty if the function returns them, or if it returns
+    None and changes its first argument. may_refuse: whether pydp refuses the call by design on some devices that have
+    all that the case needs.
     """
 
     function: Callable[..., Any]
@@ -40,7 +43,8 @@ class Call:
         args = tuple(one.copy() if isinstance(one, np.ndarray) else one for one in self.args)
         with self.refusals():
             result = self.function(*args, **self.options, device=device)
-        self.compare([args[at] for at in self.written] if self.written else hosts(result))
+        returned = args[0] if result is None and not self.written else result
+        self.compare([args[at] for at in self.written] if self.written else hosts(returned))
 
     @contextlib.contextmanager
     def refusals(self) -> Iterator[None]:
@@ -210,6 +214,138 @@ def _transpose(dtype: str, shape: tuple[int, ...], axes: tuple[int, ...] | None)
     return lambda profile: _known(pydp.transpose, _random(dtype, *shape), axes)
 
 
+def _by_offsets(function: Any) -> Case:
+    """Segments of many lengths, some empty."""
+
+    def made(profile: Profile) -> Call:
+        inner = np.sort(np.random.default_rng(11).integers(0, 10_007, 300))
+        return _known(function, _random("int32", 10_007), np.concatenate([[0], inner, [10_007]]).astype(np.int32))
+
+    return made
+
+
+def _product(profile: Profile) -> Call:
+    """A product that is neither zero nor infinite: powers of two, and both signs."""
+    x = np.random.default_rng(12).permutation(np.repeat(np.array([1, -1, 2, 0.5], np.float32), [9_000, 901, 60, 43]))
+    return _known(pydp.prod, x)
+
+
+def _one_of(function: Any, others: int) -> Case:
+    """One element decides the result."""
+
+    def made(profile: Profile) -> Call:
+        x = np.full(10_007, others, np.int32)
+        x[7_001] = 1 - others
+        return _known(function, x)
+
+    return made
+
+
+def _expression(profile: Profile) -> Call:
+    x, y = (np.random.default_rng(seed).integers(-99, 100, 10_007).astype(np.float32) for seed in (13, 14))
+    return _exact(pydp.evaluate, ("2 * x + abs(y)",), 2 * x + np.abs(y), x=x, y=y)
+
+
+# --- random numbers: the reference computes the words of the blocks on the host ---------------------------------
+
+_SEED, _DRAWN = 15, 4_004
+
+
+def _words() -> np.ndarray:
+    """The words of the first blocks of a generator, a row for each block."""
+    key = pydp.random.Generator(_SEED).state["key"]
+    return np.array([philox((block, 0, 0, 0), key) for block in range(_DRAWN // 2)], np.uint64)
+
+
+def _uniform_numbers() -> np.ndarray:
+    return ((_words().reshape(-1)[:_DRAWN] >> 8) * 2.0**-24).astype(np.float32)
+
+
+def _normal_numbers() -> np.ndarray:
+    """Box-Muller: pairs of a word for the radius and a word for the angle."""
+    pairs = _words().reshape(-1, 2)[: _DRAWN // 2]
+    radius = np.sqrt(-2 * np.log((pairs[:, 0] >> 1 | 1) * 2.0**-31))
+    quarter, part = pairs[:, 1] >> 30, (pairs[:, 1] << 2 & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+    angle = np.pi / 2 * (quarter + part * 2.0**-32)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).reshape(-1).astype(np.float32)
+
+
+def _order() -> np.ndarray:
+    """The positions 0 to _DRAWN - 1 in the order of keys of 64 bits."""
+    halves = _words().reshape(-1, 2)
+    return np.argsort(halves[:, 0] | halves[:, 1] << 32, kind="stable")
+
+
+def _drawn(method: Any, *args: Any, want: Callable[[], np.ndarray], tolerance: Any = 0, **options: Any) -> Case:
+    """A method of a new generator; `size` and so on are options."""
+
+    def function(*args: Any, **options: Any) -> Any:
+        return method(pydp.random.Generator(_SEED), *args, **options)
+
+    def made(profile: Profile) -> Call:
+        return Call(function, args, [Expected(want(), tolerance)], options)
+
+    return made
+
+
+def _draws() -> dict[str, Case]:
+    generator, size = pydp.random.Generator, {"size": _DRAWN}
+    near = 1e-5
+    x = np.arange(_DRAWN, dtype=np.float32)
+    return {
+        "random.integers uint32": _drawn(
+            generator.integers, 0, 1 << 32, dtype=np.uint32, **size,
+            want=lambda: _words().reshape(-1)[:_DRAWN].astype(np.uint32),
+        ),
+        "random.random float32": _drawn(generator.random, want=_uniform_numbers, **size),
+        "random.uniform float32": _drawn(generator.uniform, 2, 6, want=lambda: 4 * _uniform_numbers() + 2, **size),
+        "random.standard_normal float32": _drawn(
+            generator.standard_normal, want=_normal_numbers, tolerance=near, **size
+        ),
+        "random.normal float32": _drawn(
+            generator.normal, 2, 4, want=lambda: 4 * _normal_numbers() + 2, tolerance=4 * near, **size
+        ),
+        "random.permutation float32": _drawn(generator.permutation, x, want=lambda: x[_order()]),
+        "random.shuffle float32": _drawn(generator.shuffle, x, want=lambda: x[_order()]),
+    }  # fmt: skip
+
+
+# --- algorithms without a case of their own ---------------------------------------------------------------------
+
+_MOST = 10_007  # elements along the last axis; along the others, 37
+
+
+def _declared(algorithm: Algorithm) -> Case:
+    """A small call with the operands and options that an algorithm declares."""
+
+    def made(profile: Profile) -> Call:
+        needs(profile, algorithm.dtype)
+        *outer, last = (int(part) for part in algorithm.sizes[0].split("x"))
+        size: Shape = (*(min(axis, 37) for axis in outer), min(last, _MOST))
+        shapes = algorithm.shapes(size) or []
+        values = values_of(algorithm, shapes, np.dtype(algorithm.dtype))
+        args, options = algorithm.passed(values, dict(algorithm.options))
+        want = expected(algorithm.function, args, options)
+        if want is None:
+            raise NotApplicable(f"NumPy has no function with the results of {algorithm.name}")
+        return Call(algorithm.function, args, want, options)
+
+    return made
+
+
+def algorithm_of(name: str) -> str:
+    """The algorithm that a case calls: the first word of its name."""
+    return name.split()[0]
+
+
+def _complete(own: dict[str, Case]) -> dict[str, Case]:
+    """Cases of all registered algorithms: their own ones, else one by the declaration. One of each comes first."""
+    tested = {algorithm_of(name) for name in own}
+    found = {**own, **{name: _declared(one) for name, one in algorithms().items() if name not in tested}}
+    first = {algorithm_of(name): name for name in reversed(found)}
+    return {**{name: found[name] for name in found if first[algorithm_of(name)] == name}, **found}
+
+
 def _forall(name: str, **spec: Any) -> Case:
     """A vector function of :mod:`pydp.verify.stages.vector_functions`."""
 
@@ -226,7 +362,7 @@ def _forall(name: str, **spec: Any) -> Case:
     return made
 
 
-ALGORITHMS: dict[str, Case] = {
+_OWN: dict[str, Case] = {
     "scan int32": _scan("int32", 100_003),
     "scan float32": _scan("float32", 100_003),
     "scan exclusive reverse": _exclusive_reverse,
@@ -263,9 +399,30 @@ ALGORITHMS: dict[str, Case] = {
     "bincount uint8": _bincount,
     "transpose float32": _transpose("float32", (301, 517), None),
     "transpose uint8 last axes": _transpose("uint8", (3, 129, 257), (0, 2, 1)),
+    "segmented_reduce int32": _by_offsets(pydp.segmented_reduce),
+    "segmented_sort int32": _by_offsets(pydp.segmented_sort),
+    "segmented_argsort int32": _by_offsets(pydp.segmented_argsort),
+    "prod float32": _product,
+    "any int32": _one_of(pydp.any, 0),
+    "all int32": _one_of(pydp.all, 1),
+    "evaluate float32": _expression,
+    **_draws(),
 }
+ALGORITHMS = _complete(_OWN)
 
-BARRIERS = ("auto", "group", "none", "subgroup", "named")
+_LOOK_BACK = frozenset(
+    "scan scan_by_key select compress nonzero flatnonzero argwhere partition unique run_length_encode reduce_by_key "
+    "repeat run_length_decode sort argsort sort_by_key segmented_sort segmented_argsort lexsort top_k argpartition "
+    "isin union1d intersect1d setdiff1d setxor1d random.permutation random.shuffle".split()
+)
+
+
+def group_of(name: str) -> str:
+    """The mechanism that may keep a case of an algorithm from ending: "look-back" between groups, else ""."""
+    return "look-back" if algorithm_of(name) in _LOOK_BACK else ""
+
+
+BARRIERS = ("group", "none", "subgroup", "named")
 
 FUNCTIONS: dict[str, Case] = {
     **{f"forall {name}": _forall(name) for name in vector_functions.EXAMPLES},
@@ -308,14 +465,14 @@ def _scan_in_place(x: np.ndarray, device: Any, **options: Any) -> None:
 
 
 PROGRESS: dict[str, Case] = {
-    "look-back without a limit": _waiting({"polls": 0}),
+    "look-back, no fallback": _waiting({"polls": 0}),
     "look-back": _waiting({}),
     "chained": _waiting({}, "chained"),
     "in place": _waiting({}, in_place=True),
     "permuted groups": _waiting({"order": "permuted", "polls": 100}),
     "reversed groups": _waiting({"order": "reversed", "polls": 100}),
-    "nothing is published": _waiting({"suppress": 1, "polls": 100}),
-    "some is not published": _waiting({"suppress": 3, "polls": 100}),
+    "fallback, all publications suppressed": _waiting({"suppress": 1, "polls": 100}),
+    "fallback, some publications suppressed": _waiting({"suppress": 3, "polls": 100}),
     "reversed groups in place": _waiting({"order": "reversed", "polls": 100}, in_place=True),
-    "some is not published in place": _waiting({"suppress": 3, "polls": 100}, in_place=True),
+    "fallback, some publications suppressed, in place": _waiting({"suppress": 3, "polls": 100}, in_place=True),
 }

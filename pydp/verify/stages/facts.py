@@ -12,7 +12,10 @@ import numpy as np
 
 from pydp.verify.check import Check, Context, NotApplicable
 
-_MODULES = ("numpy", "pyopencl", "mako", "torch", "cupy", "cuda")
+_PACKAGES = (
+    "numpy", "pyopencl", "mako", "numba", "torch", "cupy", "cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x",
+    "cupy-rocm-7-0", "cupy-rocm-5-0", "cuda-python", "cuda-bindings", "intel-opencl-rt", "pocl-binary-distribution",
+)  # fmt: skip
 
 
 def versions() -> dict[str, str]:
@@ -20,29 +23,40 @@ def versions() -> dict[str, str]:
     import importlib.metadata as metadata
 
     found = {"python": platform.python_version(), "system": platform.platform()}
-    known = metadata.packages_distributions()
-    for package in dict.fromkeys(package for name in _MODULES for package in known.get(name, ())):
-        with contextlib.suppress(Exception):  # a package with damaged metadata
+    for package in _PACKAGES:
+        with contextlib.suppress(Exception):  # a package that is missing or has damaged metadata
             found[package] = metadata.version(package)
     return found
 
 
-def _installation(context: Context) -> dict[str, Any]:
+def _versions(context: Context) -> dict[str, Any]:
     processor = {"processor": platform.processor() or platform.machine(), "cores": os.cpu_count()}
-    if context.pack is not None:
-        return {"versions": versions(), **processor}
+    return {"versions": versions(), **processor}
+
+
+def doctor(only: Any = None) -> list[str]:
+    """The findings of `pydp doctor`, on all devices or on one."""
     from pydp.runtime.drivers.doctor import examine
 
-    return {"versions": versions(), **processor, "doctor": [f"{one.level}: {one.text}" for one in examine()]}
+    return [f"{one.level}: {one.text}" for one in examine(only)]
+
+
+def _doctor(context: Context) -> dict[str, Any]:
+    if context.pack is not None:
+        raise NotApplicable("the pack needs no OpenCL")
+    return {"doctor": doctor(context.device)}
 
 
 def _driver(context: Context) -> dict[str, Any]:
-    """Every property that the driver reports; a property whose query fails is left out."""
     if context.pack is not None:
         return dict(context.device.facts())
+    return properties(context.device.cl)
+
+
+def properties(device: Any) -> dict[str, Any]:
+    """Every property that a driver reports of its device; a property whose query fails is left out."""
     import pyopencl as cl
 
-    device = context.device.cl
     found = {}
     for name in dir(cl.device_info):
         if name.isupper() and not name.startswith("_"):
@@ -50,7 +64,7 @@ def _driver(context: Context) -> dict[str, Any]:
                 found[name] = _plain(device.get_info(getattr(cl.device_info, name)))
             except Exception:  # drivers answer unknown queries with different errors
                 continue
-    return {**found, "platform": context.device.platform, "platform version": device.platform.version}
+    return {**found, "platform": device.platform.name, "platform version": device.platform.version}
 
 
 def _profile(context: Context) -> dict[str, Any]:
@@ -77,4 +91,9 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-CHECKS = (Check("installation", _installation), Check("driver", _driver), Check("profile", _profile))
+CHECKS = (
+    Check("profile", _profile),
+    Check("driver", _driver),
+    Check("versions", _versions),
+    Check("doctor", _doctor),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,14 +11,15 @@ import pydp
 from pydp.errors import OutOfResources
 from pydp.groups.barrier import subgroup_sizes
 from pydp.verify.check import Check, Context, NotApplicable, Wrong
-from pydp.verify.stages.cases import ALGORITHMS, FUNCTIONS, Call, Case
+from pydp.verify.stages.cases import ALGORITHMS, FUNCTIONS, Call, Case, group_of
 from pydp.verify.stages.vector_functions import marked
 
+_WAITING_SECONDS = 30.0  # of kernels that may not end; others may take longer to build
 _EDGE = 1 << 16  # elements on each side of a boundary
 
 
-def check_of(name: str, case: Case) -> Check:
-    """The check that a case's results are right, through OpenCL or through CUDA."""
+def check_of(name: str, case: Case, group: str) -> Check:
+    """The check that a case's results are right, through OpenCL or through CUDA. group: of the check."""
 
     def run(context: Context) -> dict[str, Any]:
         if context.pack is not None:
@@ -25,7 +27,7 @@ def check_of(name: str, case: Case) -> Check:
         case(context.device.profile).check(context.device)
         return {}
 
-    return Check(name, run)
+    return Check(name, run, limit=_WAITING_SECONDS if group else math.inf, group=group)
 
 
 def _subgroups(context: Context) -> dict[str, Any]:
@@ -82,7 +84,8 @@ def _addresses(context: Context) -> dict[str, Any]:
 
 
 CHECKS = (
-    *(check_of(name, case) for name, case in {**ALGORITHMS, **FUNCTIONS}.items()),
-    Check("subgroups of every size", _subgroups),
+    *(check_of(name, case, group_of(name)) for name, case in ALGORITHMS.items()),
+    *(check_of(name, case, name.partition(":")[0] if ":" in name else "") for name, case in FUNCTIONS.items()),
+    Check("subgroups of every size", _subgroups, group="barriers subgroup"),
     Check("64-bit addresses", _addresses),
 )

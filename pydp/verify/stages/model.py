@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from pydp.verify.check import Check, Context, NotApplicable, NoTime, Wrong
+from pydp.verify.stages.cases import group_of
 
 _SAMPLE = 8
 # Large enough that a GPU's launch does not hide the differences.
@@ -47,7 +48,7 @@ def _check_of(family: str) -> Check:
             "measured / default": [one if math.isfinite(one) else None for one in found.measured],
         }
 
-    return Check(family, run)
+    return Check(family, run, group=group_of(family))
 
 
 CHECKS = tuple(_check_of(family) for family in _CASES)

@@ -32,6 +32,6 @@ def _same_bits(context: Context) -> dict[str, Any]:
 
 
 CHECKS = (
-    *(check_of(name, case) for name, case in PROGRESS.items()),
-    Check("same bits in every run", _same_bits),
+    *(check_of(name, case, "look-back") for name, case in PROGRESS.items()),
+    Check("same bits in every run", _same_bits, group="look-back"),
 )

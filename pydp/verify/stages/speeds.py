@@ -2,7 +2,7 @@
 
 Beside a GPU, these are PyTorch and CuPy (cuBLAS and CUB, or their counterparts of ROCm); elsewhere NumPy and PyTorch on
 the processor. All candidates alternate, so background load affects them equally. pydp's result is compared with a
-reference first, products in some rows; a rate that exceeds the limits of stage (d) is noted.
+reference first, products in some rows; a rate above a limit measured in stage (d) is marked.
 """
 
 from __future__ import annotations
@@ -15,9 +15,12 @@ from typing import Any
 import numpy as np
 
 import pydp
+from pydp.model.explanation import given
+from pydp.tuning.choose import ProblemFound, SpecProbe, choose
 from pydp.tuning.reference import Expected, eps, expected, hosts
 from pydp.verify.check import Check, Context
-from pydp.verify.stages.cases import Call, needs
+from pydp.verify.stages.cases import Call, group_of, needs
+from pydp.verify.stages.limits import BYTES, GPU_BYTES
 
 _ROWS = 8  # of a product that are compared
 _MOST_RATIO = 1.1  # of a rate to a measured limit; both vary
@@ -73,24 +76,27 @@ def _product(name: str, dtype: str, gpu: int, cpu: int) -> Speed:
     )  # fmt: skip
 
 
+_STREAMED = _flat(GPU_BYTES // 4, BYTES // 4)  # elements of 4 bytes
 _BINS: dict[str, Any] = {"bins": 256, "range": (-4.0, 4.0)}
 SPEEDS = (
     _product("sgemm", "float32", 4096, 1024),
     _product("dgemm", "float64", 2048, 512),
     _product("hgemm", "float16", 4096, 256),
-    Speed("scan", "float32", _flat(1 << 26, 1 << 22), _items, "Gitem/s", pydp.scan,
+    Speed("scan", "float32", _STREAMED, _items, "Gitem/s", pydp.scan,
           lambda module, x: module.cumsum(x), lambda torch, x: torch.cumsum(x, 0), bytes=8),
-    Speed("reduce", "float32", _flat(1 << 26, 1 << 22), _items, "Gitem/s", pydp.reduce,
+    Speed("reduce", "float32", _STREAMED, _items, "Gitem/s", pydp.reduce,
           lambda module, x: module.sum(x), lambda torch, x: torch.sum(x), bytes=4),
     Speed("sort", "int32", _flat(1 << 24, 1 << 18), _items, "Gitem/s", pydp.sort,
           lambda module, x: module.sort(x), lambda torch, x: torch.sort(x), bytes=8,
           remark="torch.sort returns the indices too"),
-    Speed("histogram", "float32", _flat(1 << 26, 1 << 22), _items, "Gitem/s", pydp.histogram,
+    Speed("select", "float32", _STREAMED, _items, "Gitem/s", pydp.select,
+          lambda module, x: x[x > 0], lambda torch, x: torch.masked_select(x, x > 0), {"predicate": "x > 0"}, bytes=6),
+    Speed("histogram", "float32", _STREAMED, _items, "Gitem/s", pydp.histogram,
           lambda module, x: module.histogram(x, **_BINS), lambda torch, x: torch.histc(x, 256, -4.0, 4.0), _BINS,
           bytes=4),
     Speed("transpose", "float32", lambda on_gpu: ((8192 if on_gpu else 2048,) * 2,), _moved, "GB/s", pydp.transpose,
           lambda module, x: module.ascontiguousarray(x.T), lambda torch, x: x.t().contiguous()),
-    Speed("copy", "float32", _flat(1 << 26, 1 << 22), _moved, "GB/s", pydp.field,
+    Speed("copy", "float32", _STREAMED, _moved, "GB/s", pydp.field,
           lambda module, x: x.copy(), lambda torch, x: x.clone()),
 )  # fmt: skip
 
@@ -149,7 +155,7 @@ def _product_of(a: np.ndarray, b: np.ndarray) -> Expected:
 
 
 def above_limits(speed: Speed, rate: float, rates: Mapping[str, float]) -> dict[str, Any]:
-    """A figure that says so, if a rate exceeds what stage (d) measured: a wrong time, or data in a cache."""
+    """A figure that marks a rate above what stage (d) measured: the data was in a cache, or a time is wrong."""
     if speed.unit == "GFLOP/s":
         names = [f"d {name} multiply-adds" for name, kind in (("f32", "float32"), ("f64", "float64"))
                  if kind == speed.dtype]  # fmt: skip
@@ -160,7 +166,8 @@ def above_limits(speed: Speed, rate: float, rates: Mapping[str, float]) -> dict[
         return {}
     most = max(known, key=lambda name: known[name])
     ratio = rate * speed.bytes / known[most]
-    return {"above a limit": f"{ratio:.2f} times the {most[2:]} of (d)"} if ratio > _MOST_RATIO else {}
+    said = f"rate / measured limit ({most[2:]}): {ratio:.2f}; the data was in a cache or a time is wrong"
+    return {"above a limit": said} if ratio > _MOST_RATIO else {}
 
 
 @dataclass(frozen=True)
@@ -317,6 +324,19 @@ def measured(
     }  # fmt: skip
 
 
+def specialization(device: Any, function: Callable[..., Any], *args: Any, **options: Any) -> dict[str, Any]:
+    """The specialization that a call uses and its origin, as pydp.explain gives them; {} if the function has none."""
+    describe = getattr(function, "__pydp_explain__", None)
+    if describe is None:
+        return {}
+    try:
+        describe(given(function, args, {**options, "device": device, "spec": SpecProbe()}))
+    except ProblemFound as probed:
+        choice = choose(probed.family, probed.device, probed.problem)
+        return {"spec": str(choice.spec), "spec from": f"{choice.source}: {choice.reason}"}
+    return {}
+
+
 def _check_of(speed: Speed) -> Check:
     def run(context: Context) -> dict[str, Any]:
         if context.pack is not None:
@@ -331,9 +351,11 @@ def _check_of(speed: Speed) -> Check:
             return result
 
         compare(speed, arrays, lambda want: hosts(ours()))
-        return measured(speed, ours, arrays, gpu_under_test(device), context)
+        return specialization(device, speed.function, *fields, **speed.options) | measured(
+            speed, ours, arrays, gpu_under_test(device), context
+        )
 
-    return Check(speed.name, run)
+    return Check(speed.name, run, group=group_of(speed.name))
 
 
 CHECKS = tuple(_check_of(speed) for speed in SPEEDS)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pydp
 from pydp.verify.check import Check, Context, NotApplicable
+from pydp.verify.stages.cases import group_of
 from pydp.verify.stages.speeds import SPEEDS, Speed, arrays_of
 
 _LEAST = 20.0  # seconds that a search with its final comparisons needs
@@ -27,7 +28,7 @@ def _check_of(speed: Speed) -> Check:
             "spec": str(found.spec),
         }
 
-    return Check(speed.name, run, least=_LEAST)
+    return Check(speed.name, run, least=_LEAST, group=group_of(speed.name))
 
 
 CHECKS = tuple(_check_of(speed) for speed in SPEEDS if speed.name != "copy")
