@@ -116,7 +116,7 @@ def prepare(request: Heads, where: dict[str, Any]) -> tuple[Prepared, Operator |
 def _plan_of(
     device: Any,
     arrays: tuple[np.dtype, int, int, tuple[int, ...]],
-    how: tuple[tuple[str, ...], bool, np.dtype | None, np.dtype | None, bool],
+    how: tuple[tuple[str, ...], bool, np.dtype | None, np.dtype | None, bool, bool],
     sums: Any,
     spec: Any,
 ) -> SelectPlan:
