@@ -155,6 +155,7 @@ class Run:
                 self._stage(stage, min(deadline, self._end))
                 if stage.decides and not any(one.decides for one in early[at + 1 :]):
                     self._decide(early[: at + 1])
+                    deadline = max(deadline, time.monotonic())  # the other stages keep their shares
             for stage in early:  # checks that their stage had no time for
                 self._stage(stage, self._end)
             for stage in early:
