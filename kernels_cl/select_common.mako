@@ -11,9 +11,9 @@
 ## array whose indexes these are; 1: flat), rest (the other elements follow the kept ones), ranks (the number of heads
 ## before the end of each element's run is stored at the index that s has for the element), sums, summand (C type of the
 ## values s), sum (C type of the sums), convert (of a value x), combine_sums (text of the operator of sums), pads (bytes of
-## padding in the state), kept (None, or the index in `counters` of a number that is not 0 if the sort that should have
-## written k has left it alone, because `unsorted` is sorted; see sort_radix_rounds), count_type ("" or the C type of the
-## caller's count), bounded (n is read on the device: the first n elements of the arrays count; see
+## padding in the state), already_sorted (None, or the index in `counters` of a flag. If the flag is not 0, `unsorted` was
+## in order, the sort did not write k, and the kernel reads `unsorted` instead; see sort_radix_rounds), count_type ("" or
+## the C type of the caller's count), bounded (n is read on the device: the first n elements of the arrays count; see
 ## pydp.algorithms.lengths).
 <%def name="prelude()">
 #pragma OPENCL FP_CONTRACT OFF
@@ -61,7 +61,7 @@ static VALUE state_of(const long count, const SUM sum) {
 </%def>
 ##
 <%def name="array(letter, kind, unit)">
-global const ${kind}* ${letter}, ${"const " if kept is None else ""}long ${letter}_offset${"" if unit else f", const long {letter}_step"}
+global const ${kind}* ${letter}, ${"const " if already_sorted is None else ""}long ${letter}_offset${"" if unit else f", const long {letter}_step"}
 </%def>
 ## The input arguments of the functions of the kernel, and their names in calls. The kernel has `kernel_inputs` and
 ## begins with `begin_kernel`, which defines n and takes the source if that was sorted already.
@@ -71,7 +71,7 @@ ${inputs("capacity").strip()}, global const long* length
 % else:
 ${inputs().strip()}
 % endif
-% if kept is not None:
+% if already_sorted is not None:
 , global const SOURCE* unsorted, const long unsorted_offset, global const uint* counters
 % endif
 </%def>
@@ -79,8 +79,8 @@ ${inputs().strip()}
 % if bounded:
     const long n = length[0];
 % endif
-% if kept is not None:
-    if (counters[${kept}]) {
+% if already_sorted is not None:
+    if (counters[${already_sorted}]) {
         k = unsorted;
         k_offset = unsorted_offset;
 %   if elements:

@@ -143,7 +143,7 @@ static VALUE aggregate(${common.inputs()}, const long begin, const long end) {
 % endif
 % if by_vectors:
 #ifdef BY_VECTORS
-    const int size = (int) (end - begin);
+    const int size = (int) max(0L, end - begin); /* bounded: a partition may begin after the last element */
     ${walk(False)}
 #else
 % endif

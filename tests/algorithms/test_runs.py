@@ -201,6 +201,13 @@ def test_unique_of_sorted_elements(device):
     part = pydp.field(x)[3:]
     same([pydp.unique(part).get()], [np.unique(x[3:])])
     same(pydp.unique(other, True, True), np.unique(other, True, True))
+    told = pydp.explain(pydp.unique, x)  # the kernel that runs has the sorted source
+    if "in order already" in str(told):
+        assert any("unsorted" in text for text in told.sources.values())
+    assert "unique of (9,)" in str(pydp.explain(pydp.unique, x, length=9))
+    assert "unique of (3,)" in str(pydp.explain(pydp.unique, [3, 1, 2]))
+    with pytest.raises(pydp.InvalidArgument, match="length is -10"):
+        pydp.explain(pydp.unique, x, length=-10)
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -63,6 +63,13 @@ def test_partition_by_two_conditions(device, mapping):
             (x < 0).sum(),
             (x > 1).sum(),
         )
+    part = pydp.field(x.astype(np.int32))
+    before = part.get()
+    with pytest.raises(pydp.InvalidArgument, match="count shares memory"):
+        pydp.partition(part, "x > 1", second="x < 0", count=part[3:4], spec=mapping)
+    with pytest.raises(pydp.InvalidArgument, match="one int32 or int64"):
+        pydp.partition(part, "x > 1", second="x < 0", count=part[3:5], spec=mapping)
+    assert np.array_equal(part.get(), before)
 
 
 @pytest.mark.oclgrind

@@ -67,6 +67,13 @@ def test_declarations_on_several_lines_and_functions_that_macros_call():
     assert "sin" not in text and "cos" not in text
 
 
+@pytest.mark.host
+@pytest.mark.parametrize("text", ["int f(int);\n#endif\n", "#else\n", "#if 1\nint f(int);\n"])
+def test_headers_whose_conditionals_are_not_balanced_are_not_used(text):
+    with pytest.raises(ValueError, match="conditional"):
+        Header(text)
+
+
 def _header(device):
     if device.quirks.builtin_header is None:
         pytest.skip("the driver's programs do not begin with a header of all functions")
@@ -117,7 +124,7 @@ def test_no_declaration_of_the_drivers_header_is_lost(device):
     assert whole.count(";") <= text.count(";")
 
 
-def test_programs_that_do_not_build_so_are_built_with_the_whole_header(device, caplog, monkeypatch):
+def test_programs_that_do_not_build_with_them_are_built_with_the_whole_header(device, caplog, monkeypatch):
     _header(device)
     source = "kernel void k(global float *x) { *x = sin(*x) + 5.0f; }"
     with caplog.at_level(logging.DEBUG, logger="pydp"), monkeypatch.context() as patch:

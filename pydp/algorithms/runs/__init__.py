@@ -120,7 +120,8 @@ def unique(
     and the kind and dtype of `x`. return_index: also the index of the first occurrence of each value. return_inverse:
     also the index into the result for each element, in the shape of `x`. return_counts: also the number of occurrences.
     These have dtype int64, and the result is a tuple in this order. equal_nan: all NaNs count as one value. length:
-    only the first `length` elements count, see `select`; the call waits for it, because the sort needs their number.
+    only the first `length` elements count, see `select`; the call waits for it, because the sort needs their number,
+    and the inverse has shape (length,).
 
     axis: None only; anything else raises InvalidArgument. The length of the results, spec and errors: as for
     `run_length_encode`. The elements are sorted, and the heads of their runs selected; with return_index or
@@ -138,13 +139,14 @@ def unique(
     if length is not None:
         for event in check_events(wait_for):
             event.wait()
-        x = x.reshape(x.size)[: length_on_host(length, x.size)]
+        x = _leading(x, length)
     place = {"device": device, "queue": queue}
     where = {**place, "wait_for": None, "spec": spec}
     if spec is not None:  # check it before the sort is enqueued
         prepare(Heads(x, None, None, None, ("values",), equal_nan, None, spec), {**place, "wait_for": None})
     order, unsorted, counters = None, None, None
-    if not (index or inverse) and finds_sorted(x, **place):
+    sorted_found = not (index or inverse) and finds_sorted(x, **place)
+    if sorted_found:
         ordered, counters = sort_unless_sorted(x, wait_for=wait_for, **place)
         unsorted = x
     elif not (index or inverse) or (on_host(x) and needed({**where, "out": None}, x, result=x.size * 24)):
@@ -154,7 +156,7 @@ def unique(
         ordered, order = sort_with_order(x, wait_for=wait_for, **place)
     results = ("values", "lengths") if counts else ("values",)
     values, *found, total = _launched(
-        ordered, None, None, None, results, equal_nan, None, None, unsorted, counters, **where
+        ordered, None, None, None, results, equal_nan, None, None, sorted_found, unsorted, counters, **where
     )  # fmt: skip
     if index:
         firsts, _ = _launched(ordered, order, None, None, ("first values",), equal_nan, None, None, **where)
@@ -176,6 +178,7 @@ def _launched(
     equal_nan: bool,
     count: Any,
     length: Any,
+    sorted_found: bool = False,
     unsorted: Any = None,
     counters: Any = None,
     *,
@@ -186,8 +189,13 @@ def _launched(
 ) -> Any:
     """The results with space for as many runs as elements, and the number of runs."""
     where = {"device": device, "queue": queue, "wait_for": wait_for}
-    request = Heads(keys, values, op, dtype, results, equal_nan, count, spec, length, unsorted, counters)
-    return launched(request, where)
+    given = (count, spec, length, sorted_found, unsorted, counters)
+    return launched(Heads(keys, values, op, dtype, results, equal_nan, *given), where)
+
+
+def _leading(x: Any, length: Any) -> Any:
+    """The first `length` elements in C order; waits for a length on the device."""
+    return x if length is None else x.reshape(x.size)[: length_on_host(length, x.size)]
 
 
 # --- explanations and references -----------------------------------------------------------------------------
@@ -213,15 +221,15 @@ def _explain_unique(given: Given) -> Explanation:
         raise InvalidArgument(f"axis={given.axis!r} is not supported by unique; None is accepted")
     results = ("values", "lengths") if switch(given.return_counts, "return_counts") else ("values",)
     equal_nan = switch(given.equal_nan, "equal_nan")
-    x = normal_input("x", whole(given.x, given.length))
-    request = Heads(x, None, None, None, results, equal_nan, None, given.spec)
+    x = _leading(normal_input("x", whole(given.x, given.length)), given.length)
+    moves = given.return_index or given.return_inverse
+    sorted_found = not moves and finds_sorted(x, device=given.device, queue=given.queue)
+    request = Heads(x, None, None, None, results, equal_nan, None, given.spec, finds_sorted=sorted_found)
     found = explained("unique", request, given.where)
     found.choices.insert(0, "the elements are sorted first, see the explanation of sort")
-    if not (given.return_index or given.return_inverse) and finds_sorted(
-        given.x, device=given.device, queue=given.queue
-    ):
+    if sorted_found:
         found.choices.insert(1, "if they are in order already, the selection reads them instead of a sorted copy")
-    if given.return_index or given.return_inverse:
+    if moves:
         found.choices.insert(1, "the same sort moves their indexes; other passes select the first ones and the inverse")
     return found
 

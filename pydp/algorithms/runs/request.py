@@ -35,8 +35,8 @@ class Heads(NamedTuple):
 
     results: in the order of the kernel's arguments: "values" (the heads), "starts" (their indexes), "lengths" (of the
     runs), "sums" (of `values` by `op`, in `dtype`), "first values" (the element of `values` at each head), "ranks"
-    (the number of the run of each element i, at index ``values[i]``). unsorted, counters: the argument and the second
-    result of `sort_unless_sorted`, whose first result is `keys`.
+    (the number of the run of each element i, at index ``values[i]``). finds_sorted: `keys` is the first result of
+    `sort_unless_sorted`; unsorted, counters: its argument and its second result, which an explanation does not have.
     """
 
     keys: Any
@@ -48,6 +48,7 @@ class Heads(NamedTuple):
     count: Any
     spec: Any
     length: Any = None
+    finds_sorted: bool = False
     unsorted: Any = None
     counters: Any = None
 
@@ -66,7 +67,7 @@ def launched(request: Heads, where: dict[str, Any]) -> tuple[Any, ...]:
     outputs.append(call.output((), COUNT, "total"))
     outputs += [given_count(call, ready, request.count)] if request.count is not None else []
     length = limit(call, n) if call.has("length") else None
-    ready.plan.run(call, flattened(call, ready.inputs, n), outputs, length=length, kept=ready.kept)
+    ready.plan.run(call, flattened(call, ready.inputs, n), outputs, length=length, already_sorted=ready.already_sorted)
     results: tuple[Any, ...] = call.finish(*outputs)
     return results[: len(request.results) + 1]
 
@@ -106,10 +107,10 @@ def prepare(request: Heads, where: dict[str, Any]) -> tuple[Prepared, Operator |
     operator = None if sums is None else Keyed(sums, Key(sums.key))
     arrays = (keys.dtype, keys.size, stored.dtype.itemsize if stored is not None else 0, steps)
     summand, counted = None if read is None else read.dtype, None if count is None else np.dtype(count.dtype)
-    kept = (call.input("unsorted"), call.input("counters")) if call.has("unsorted") else None
-    how = (results, request.equal_nan, summand, counted, length is not None, kept is not None)
+    already_sorted = (call.input("unsorted"), call.input("counters")) if call.has("unsorted") else None
+    how = (results, request.equal_nan, summand, counted, length is not None, request.finds_sorted)
     plan = _plan_of(call.device, arrays, how, operator, by_key(request.spec))
-    return Prepared(call, plan, inputs, flat_of(keys), shape, kept), sums
+    return Prepared(call, plan, inputs, flat_of(keys), shape, already_sorted), sums
 
 
 @cached_plan
@@ -121,7 +122,7 @@ def _plan_of(
     spec: Any,
 ) -> SelectPlan:
     dtype, n, element, steps = arrays
-    results, equal_nan, summand, count, bounded, kept = how
+    results, equal_nan, summand, count, bounded, already_sorted = how
     condition = Condition(
         "x[i] != x[i - 1]", dtype, differ(dtype, equal_nan), heads=True, vector=differ_vector(dtype, equal_nan)
     )
@@ -137,7 +138,7 @@ def _plan_of(
         sums=sums,
         count=count,
         bounded=bounded,
-        kept=kept,
+        already_sorted=already_sorted,
     )
     return select_plan(device, job, spec)
 

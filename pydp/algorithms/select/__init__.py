@@ -15,10 +15,9 @@ import numpy as np
 
 from pydp.algorithms.arguments import axis_of, integer
 from pydp.algorithms.lengths import whole
-from pydp.algorithms.operators.predicate import predicate_of
 from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.select.policy import SelectSpec
-from pydp.algorithms.select.request import Request, check_choice, check_count, explained, launched
+from pydp.algorithms.select.request import Request, check_choice, check_three_parts, explained, launched
 from pydp.algorithms.select.results import columns, counted, rows, trimmed
 from pydp.algorithms.select.stream import select_in_pieces, too_large
 from pydp.algorithms.sort import sort
@@ -200,11 +199,10 @@ def partition(
         return sort(_at_positions(x, predicate, axis, mask, count, length, second), axis=axis, **where)
     if second is None:
         return _found(counted, "partition", x, mask, predicate, count, length, where)
-    check_choice(Request("partition", x, mask, predicate, count, spec, length, second))
+    request = Request("partition", x, mask, predicate, count, spec, length, second)
+    check_choice(request)
     x = normal_input("x", whole(x, length))
-    predicate_of(predicate, x.dtype)  # raises its errors, and those of count, before anything is enqueued
-    if count is not None:
-        check_count(count)
+    check_three_parts(request._replace(x=x), too_large("partition", x, None, where), where)
     made, either = _found(counted, "partition", x, None, predicate, None, length, where, second)
     made, first = _found(counted, "partition", made, None, predicate, count, length, {**where, "wait_for": None})
     return made, first, either - first

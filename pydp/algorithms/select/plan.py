@@ -54,10 +54,10 @@ class Job:
     n: elements. steps: the strides of the arrays k (condition), e (elements) and s (values of sums). element: bytes of
     a stored element, 0 if none is stored. shape: of the array whose indexes are stored; () for none. lengths: the
     lengths of runs are stored. rest: the other elements are stored after the kept ones. ranks: the number of the run of
-    each element is stored, at the index that s has for the element. summand, sums: dtype of the
-    values and operator of reduce_by_key. count: dtype of the caller's count. bounded: the kernels read the number of
-    elements, at most n, on the device. kept: the elements may be those of another array, if `sort_unless_sorted` has
-    left its result alone.
+    each element is stored, at the index that s has for the element. summand, sums: dtype of the values and operator of
+    reduce_by_key. count: dtype of the caller's count. bounded: the kernels read the number of elements, at most n, on
+    the device. already_sorted: the elements may be those of another array, if `sort_unless_sorted` has left its result
+    alone.
     """
 
     condition: Condition
@@ -72,7 +72,7 @@ class Job:
     sums: Operator | None = None
     count: np.dtype | None = None
     bounded: bool = False
-    kept: bool = False
+    already_sorted: bool = False
 
     @property
     def word(self) -> int:
@@ -139,7 +139,7 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         "convert": "" if sums is None or job.summand is None else conversion(job.summand, sums.dtype, "values")[0],
         "combine_sums": "",
         "pads": pads,
-        "kept": KEPT if job.kept else None,
+        "already_sorted": KEPT if job.already_sorted else None,
         "count_type": "" if job.count is None else c_name(job.count),
         **_vector_sums(profile, job),
         "bounded": job.bounded,
@@ -254,11 +254,11 @@ class SelectPlan:
         outputs: Sequence[Operand],
         steps: Sequence[int] = (),
         length: Operand | None = None,
-        kept: tuple[Operand, Operand] | None = None,
+        already_sorted: tuple[Operand, Operand] | None = None,
     ) -> None:
         """Enqueue the selection. inputs: k, e and s (None if not read). outputs: the results in the order of the
         kernel's arguments. steps: between the indexes of two elements, and between those of two axes. length: the
-        number of elements, of a job that is bounded. kept: the second array, and the counters of the sort."""
+        number of elements, of a job that is bounded. already_sorted: the second array, and the counters of the sort."""
         job = self.job
         if not job.n:
             for output in outputs:
@@ -270,8 +270,9 @@ class SelectPlan:
             if one is not None:
                 args += [one.buffer, np.int64(one.offset), *([] if unit_of(step) else [np.int64(step)])]
         args += [np.int64(job.n), np.int32(self.part), *([] if length is None else [length])]
-        if kept is not None:
-            args += [kept[0], np.int64(kept[0].offset), kept[1]]
+        if already_sorted is not None:
+            unsorted, counters = already_sorted
+            args += [unsorted, np.int64(unsorted.offset), counters]
         results: list[Any] = []
         for output in outputs:
             results.append(output)

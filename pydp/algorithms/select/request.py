@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.algorithms.arguments import by_key, check_same_shape
+from pydp.algorithms.arguments import by_key, check_same_shape, refuse_shared
 from pydp.algorithms.lengths import check_limit, length_of, limit
 from pydp.algorithms.operators.predicate import Predicate, either, nonzero, predicate_of
 from pydp.algorithms.reduce.passes import collapse
@@ -18,6 +18,7 @@ from pydp.model.explanation import Explanation
 from pydp.model.family import Key, Keyed
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
+from pydp.runtime.placement import check_writable
 from pydp.tuning.choose import cached_plan
 
 _COUNTS = (np.dtype(np.int32), np.dtype(np.int64))
@@ -38,15 +39,15 @@ class Request(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A selection that is ready to run. inputs: k, e and s of the plan. x: the elements in C order. kept: see
-    `SelectPlan.run`."""
+    """A selection that is ready to run. inputs: k, e and s of the plan. x: the elements in C order. already_sorted:
+    see `SelectPlan.run`."""
 
     call: Call
     plan: SelectPlan
     inputs: tuple[Operand | None, Operand | None, Operand | None]
     x: Operand
     shape: tuple[int, ...]
-    kept: tuple[Operand, Operand] | None = None
+    already_sorted: tuple[Operand, Operand] | None = None
 
 
 def launched(request: Request, where: dict[str, Any]) -> tuple[Any, ...]:
@@ -68,6 +69,24 @@ def launched(request: Request, where: dict[str, Any]) -> tuple[Any, ...]:
     ready.plan.run(call, flattened(call, ready.inputs, n), outputs, steps, length)
     results: tuple[Any, ...] = call.finish(*outputs)
     return results
+
+
+def check_three_parts(request: Request, in_pieces: bool, where: dict[str, Any]) -> None:
+    """Raise the errors of both selections of a partition with a second condition, before one is enqueued."""
+    predicate_of(request.predicate, request.x.dtype)
+    place = {name: where[name] for name in ("device", "queue")} | {"wait_for": None}
+    if not in_pieces:
+        prepare(request, place)
+    x, count = request.x, request.count
+    if count is None:
+        return
+    check_count(count)
+    check_writable(count, "count")
+    if not isinstance(x, np.ndarray):
+        call = Call.begin({"x": x, "count": count}, **place)
+        refuse_shared(call, call.input("count"), call.input("x"), name="count")
+    elif isinstance(count, np.ndarray) and np.may_share_memory(count, x):
+        raise InvalidArgument("count shares memory with x; a separate array is needed")
 
 
 def given_count(call: Call, ready: Prepared, count: Any) -> Operand:

@@ -1,9 +1,9 @@
-"""Declarations of the built-in functions that a program uses, for drivers that else parse all of them.
+"""Declarations of the built-in functions that a program uses, for drivers that otherwise parse all of them.
 
 PoCL and Oclgrind put clang's header ``opencl-c.h`` before every program. Its 18,000 lines take a tenth to a quarter of
 a second, ten times the rest of a small program. The header has an include guard: a program that defines the guard's
 macro skips the header. Its source then begins with the same declarations, but only of the functions whose names occur
-in it. A program that does not build so is built with the whole header.
+in it. If a program does not build with these declarations, it is built with the whole header.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class Header:
             if word.startswith("if"):
                 open_conditionals.append([])
             if word.startswith(("if", "el", "endif")):
+                if not open_conditionals:
+                    raise ValueError(f"the conditionals of the header are not balanced: {line}")
                 open_conditionals[-1].append(number)
             else:
                 self._always.append(number)
@@ -58,6 +60,8 @@ class Header:
             self._around.append(tuple(open_conditionals))
             if word == "endif":
                 open_conditionals.pop()
+        if open_conditionals:
+            raise ValueError("a conditional of the header is not closed")
         self._add_statements(text[start:], open_conditionals)
         self._always += [number for name in macros for number in self._named.get(name, ())]
 
@@ -96,15 +100,14 @@ class Header:
 
 def with_declarations(device: DeviceCore, source: str) -> str | None:
     """`source` after the declarations that it needs, to be built with the macro GUARD; None if the whole header is
-    needed: it is not found, or macros of `source` may join names (``##``). The compiler's messages have the line
-    numbers of `source`.
+    needed: it is not found, or macros of `source` may join names (``##``).
     """
     if device.quirks.builtin_header is None or "##" in source:
         return None
     header = _header(*device.quirks.builtin_header)
     if header is None:
         return None
-    return f"#undef {GUARD}\n{header.declarations(source)}\n#line 1\n{source}"
+    return f"#undef {GUARD}\n{header.declarations(source)}\n{source}"
 
 
 @functools.lru_cache(maxsize=8)
