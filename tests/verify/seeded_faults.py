@@ -26,8 +26,8 @@ def endless_scan() -> None:
         text = _RENDER(template, params)
         if params.get("order") != "permuted":
             return text
-        before, after = text.split("kernel void scan(")
+        before, after = text.split(" void scan(")
         head, body = after.split(") {", 1)
-        return f"{before}kernel void scan({head}) {{ volatile int endless = 1; while (endless) {{}}{body}"
+        return f"{before} void scan({head}) {{ volatile int endless = 1; while (endless) {{}}{body}"
 
     program.render = render
