@@ -115,7 +115,7 @@ def test_wrong_arguments(device):
         (lambda: pydp.top_k(x, 1, spec={"block": 5}), "block is 5"),
         (lambda: pydp.partition(x, 6), "kth is 6"),
         (lambda: pydp.partition(x, [1.5]), "kth is"),
-        (lambda: pydp.partition(x, 2, mask=x > 2), "mask and count"),
+        (lambda: pydp.partition(x, 2, mask=x > 2), "mask, second, count and length"),
         (lambda: pydp.argpartition(x, [0, -7]), "kth is -7"),
     ):
         with pytest.raises(pydp.InvalidArgument, match=message):
