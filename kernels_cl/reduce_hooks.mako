@@ -343,8 +343,8 @@ static tuple${w} merge${w}(tuple${w} a, const tuple${w} b) {
 ## Number, mean and sum of squared deviations from the mean (Chan, Golub, LeVeque: Updating formulae, 1979). A run keeps
 ## the sums of x - shift and of its square; its first element is the shift. The squared deviations of a run of n elements
 ## are at least 1/n of that sum of squares, because the shift is one of them: little is cancelled. On devices without
-## double, the mean has a second part, `low`, so that a large mean does not round the differences of means. Of complex
-## numbers, the squared deviations are the sums of those of both parts.
+## double, the mean has a second part, `low`, so that a large mean does not round the differences of means.
+## For complex numbers, the squared deviations of the real and of the imaginary parts are added.
 ## Parameters: run (C type of the sums of a run), skips (see `value`).
 <%def name="moments(hook, w, adjacent, only_merge=False)">
 <%

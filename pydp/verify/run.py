@@ -189,7 +189,7 @@ class Run:
                 self.report.unfinished(*name, _NO_TIME)
 
     def _is_retried_last(self, stage: Stage, check: Check) -> bool:
-        """Whether a check may not end, by its own earlier results or by those of its group."""
+        """Whether an earlier result of the check, or of a check in its group, says that it may not end."""
         group = [one for one in stage.checks if check.group and one.group == check.group]
         return self.report.is_retried_last(stage.letter, check.name) or any(
             self.report.has_no_end(stage.letter, one.name) for one in group

@@ -97,7 +97,7 @@ _OF_MODEL = ("Spearman", "pick/best", "time/untuned")
 
 
 def _speedup(first: dict[str, Any], second: dict[str, Any]) -> str:
-    """The speed of the second figures relative to the first; those of the model and of tuning as two numbers."""
+    """The speedup of the second figures over the first; for the model and tuning, both figures."""
     sizes = [one.get("size", one.get("case")) for one in (first, second)]
     if None not in sizes and sizes[0] != sizes[1]:
         return f"sizes differ: {sizes[0]} and {sizes[1]}"

@@ -227,7 +227,7 @@ def test_repeated_calls_see_new_values(device: Any) -> None:
 
 
 def test_arrays_larger_than_a_buffer(device: Any, monkeypatch: Any) -> None:
-    """Blocks of the operands follow those of the result; blocks along k are added before the epilogue."""
+    """Operands are cut into blocks like the result; blocks along k are added before the epilogue is applied."""
     monkeypatch.setattr(pieces, "ALWAYS_FITS", 0)
     monkeypatch.setattr(pieces, "limit_of", lambda device: 1 << 13)
     a, b = _factors("f4", 60, 70, 150)

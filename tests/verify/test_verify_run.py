@@ -313,16 +313,16 @@ def test_declarations_without_operands_or_references() -> None:
         x[...] = -x
 
     profile: Any = SimpleNamespace(fp16=True, fp64=True)
-    declared = Algorithm(nothing, None, lambda: None, ("9",), alike(0), operands=0)  # type: ignore[arg-type]
+    declared = Algorithm(nothing, None, lambda: None, ("9",), alike(0), operands=0)
     with pytest.raises(NotApplicable, match="NumPy has no function with the results of nothing"):
         cases._declared(declared)(profile)
     checked_by(negate, lambda x: [Expected(-x)])
-    call = cases._declared(Algorithm(negate, None, None, ("30000",)))(profile)  # type: ignore[arg-type]
+    call = cases._declared(Algorithm(negate, None, None, ("30000",)))(profile)
     assert call.args[0].shape == (10_007,) and call.args[0].any()
     call.check(None)  # compares the first argument
     checked_by(negate, lambda x: [Expected(x)])
     with pytest.raises(Wrong, match="elements are wrong"):
-        cases._declared(Algorithm(negate, None, None, ("30000",)))(profile).check(None)  # type: ignore[arg-type]
+        cases._declared(Algorithm(negate, None, None, ("30000",)))(profile).check(None)
 
 
 def test_only_the_device_under_test_is_probed_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +331,7 @@ def test_only_the_device_under_test_is_probed_again(monkeypatch: pytest.MonkeyPa
     probed: list[str] = []
     monkeypatch.setattr(doctor, "all_devices", lambda: listed)
     monkeypatch.setattr(doctor.probe, "ask_again", lambda one: probed.append(one.name))
-    found = [one.text for one in doctor.examine(listed[1])]  # type: ignore[arg-type]
+    found = [one.text for one in doctor.examine(listed[1])]
     assert probed == ["y"] and "usable: y (cpu) on P 1" in found and "not probed: z (cpu) on P 1" in found
 
 

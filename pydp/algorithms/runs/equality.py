@@ -9,7 +9,7 @@ from pydp.dtypes import c_name, is_record, vector_parts
 
 
 def differ_vector(dtype: np.dtype, equal_nan: bool) -> str:
-    """The expression of `differ` for vectors a and b, or "" where there is none.
+    """The expression of `differ` for vectors a and b, or "" if the dtype has no vector form.
 
     >>> differ_vector(np.dtype("float32"), True)
     '(a != b) & ((a == a) | (b == b))'
