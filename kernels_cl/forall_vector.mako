@@ -4,7 +4,7 @@
 ## Launch: one work-item per work-group. Dimension 0 is the grid's last axis, 1 the one before, 2 all others (flat: 0 is
 ##   all axes).
 ## Parameters: name; declarations, functions (C text: record types, helpers); arguments (C declarations), body (C text);
-##   in_memory, accesses, maps (see strip_functions.mako); int64_atomics (enable the extension).
+##   in_memory, streams, accesses, maps (see strip_functions.mako); int64_atomics (enable the extension).
 <%namespace name="strips" file="strip_functions.mako"/>\
 % if int64_atomics:
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
@@ -21,6 +21,7 @@ ${declarations}
 #pragma OPENCL FP_CONTRACT OFF
 ${functions}
 ${strips.adjacent(in_memory)}
+${strips.streamed(streams)}
 ${strips.functions(accesses)}
 ${strips.mapped(maps)}
 __kernel ${one_lane} __attribute__((reqd_work_group_size(1, 1, 1)))

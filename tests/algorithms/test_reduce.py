@@ -425,3 +425,14 @@ def test_short_rows_of_records_larger_than_a_vector(device: Any) -> None:
         x[name] = np.random.default_rng(i).integers(-9, 9, x.shape)
     found = pydp.reduce(x, {name: f"a.{name} + b.{name}" for name in names}, axis=1)
     assert all(np.array_equal(found[name], x[name].sum(1)) for name in names)
+
+
+@pytest.mark.huge
+def test_more_than_2_to_the_31_elements(device: Any) -> None:
+    x = np.ones((1 << 31) + 3, np.uint8)
+    x[-1] = 7
+    assert pydp.reduce(x, dtype=np.int64) == (1 << 31) + 2 + 7
+    assert pydp.reduce(x, "max") == 7
+    assert pydp.argmax(x) == (1 << 31) + 2
+    rows = x[: 1 << 31].reshape(2, 1 << 30)
+    assert pydp.reduce(rows, axis=1, dtype=np.int64).tolist() == [1 << 30] * 2

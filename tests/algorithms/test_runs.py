@@ -255,6 +255,21 @@ def test_fields_know_their_length_when_asked(device):
     same([one.get() for one in got], np.unique(keys, return_inverse=True))
 
 
+@pytest.mark.huge
+def test_more_than_2_to_the_31_elements(device):
+    x = np.zeros((1 << 31) + 3, np.uint8)
+    x[::1_000_003] = 1
+    x[-2:] = 2
+    values, counts = np.unique(x, return_counts=True)
+    found = pydp.unique(x, return_counts=True)
+    assert np.array_equal(found[0], values) and np.array_equal(found[1], counts)
+    heads = np.flatnonzero(np.diff(x)) + 1
+    starts = np.concatenate([[0], heads])
+    found = pydp.run_length_encode(x)
+    assert np.array_equal(found[0], x[starts])
+    assert np.array_equal(found[1], np.diff(np.append(starts, x.size)))
+
+
 def test_the_same_bits_every_time(device):
     keys, values = in_runs(100_000, 22), np.random.default_rng(0).standard_normal(100_000).astype(np.float32)
     k, v = pydp.field(keys), pydp.field(values)

@@ -33,6 +33,7 @@ from builder import (
 from lowering_cases import cases, device_and_host, lowering_for, unit
 from programs import random_program
 
+import pydp
 from pydp.errors import UnsupportedOnDevice
 from pydp.lang import ir
 from pydp.lang.analysis.regions import split
@@ -42,6 +43,7 @@ from pydp.lang.opencl import vector as vector_lowering
 from pydp.lang.opencl.unroll import unroll
 from pydp.lang.opencl.vector.layout import StripLayout, pick_rows, pick_width
 from pydp.lang.opencl.vector.variance import Variance, Variances
+from pydp.runtime.device.profile import Profile
 
 BOOL, F64, I64 = np.dtype(np.bool_), np.dtype(np.float64), np.dtype(np.int64)
 CASES = cases()
@@ -360,3 +362,31 @@ def test_what_the_fast_version_of_a_product_does():
     text = str(lowered.params["body"])
     assert "16 rows unrolled" in " ".join(lowered.notes) and "ADJACENT(float16" in text and "v_acc_r15" in text
     assert len(lowered.barriers) == 2 and lowered.local_bytes == 0
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i8"])
+def test_stores_past_the_caches(device, monkeypatch, dtype):
+    if device.profile.streamed_bytes is None:
+        pytest.skip("the device has no nontemporal stores")
+    monkeypatch.setattr(Profile, "streamed_bytes", 4000)
+
+    def copies(idx, out, again, summed, a):
+        i, j = idx
+        out[i, j] = 2 * a[i, j]
+        again[i, j] = a[i, j] + again[i, j]
+        for k in range(3):
+            summed[i, j] = a[i, j] + k
+
+    # The small array is stored through the caches, and so are strips that no cache line holds alone: the rows of 67
+    # elements, and the rest of each row.
+    for rows, columns, start in ((3, 64, 0), (40, 64, 0), (40, 67, 0), (40, 64, 1)):
+        a = np.random.default_rng(0).integers(0, 99, (rows, columns)).astype(dtype)
+        around = np.full((3, rows * columns + 40), 7, dtype)
+        fields = [pydp.field(row) for row in around]
+        out, again, summed = [f[start : start + a.size].reshape(a.shape) for f in fields]
+        pydp.forall(a.shape, copies, out, again, summed, pydp.field(a))
+        for row, value in zip(around, (2 * a, a + 7, a + 2), strict=True):
+            row[start : start + a.size] = value.ravel()
+        assert all(np.array_equal(f.get(), row) for f, row in zip(fields, around, strict=True)), (rows, columns, start)
+    notes = str(pydp.explain(pydp.forall, a.shape, copies, out, again, summed, pydp.field(a)))
+    assert "stores to out do not go through the caches" in notes

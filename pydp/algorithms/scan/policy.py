@@ -427,13 +427,13 @@ def default(profile: Profile, problem: ScanProblem) -> ScanSpec:
         wide = max(4, min(16, _power_below(profile.simd_bytes // itemsize)))
     part = min(65536, max(16, _power_below(max(profile.l2_bytes, 1 << 18) // 8 // itemsize)))
     nbytes = itemsize << (problem.log_rows + problem.log_n)
-    streamed = nbytes > max(2 * profile.l2_bytes * profile.compute_units, 1 << 23)
+    streams = profile.streamed_bytes
     spec = ScanSpec(
         mapping="vector",
         strategy=strategy,
         part=min(part, _LOOP_BOUND_PART) if careful else part,
         vector=wide,
-        nontemporal=bool(wide) and profile.kind == "cpu" and not careful and not profile.is_simulator and streamed,
+        nontemporal=bool(wide) and streams is not None and nbytes > streams,
         width=_width(profile, problem, wide),
         polls=polls,
         plain_polls=profile.kind == "gpu",

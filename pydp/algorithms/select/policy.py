@@ -117,13 +117,12 @@ def default(profile: Profile, problem: SelectProblem) -> SelectSpec:
         part = max(2, min(part, _LOOP_BOUND_PART, profile.loop_limit // _iterations(problem)))
     while _private_bytes(problem, part) > _MOST_PRIVATE and part > 64:
         part //= 2
-    nbytes = problem.stored << problem.log_n
-    streamed = nbytes > max(2 * profile.l2_bytes * profile.compute_units, 1 << 23)
+    streams = profile.streamed_bytes
     spec = SelectSpec(
         mapping="vector",
         strategy="lookback" if safe else "reduce_then_scan",
         part=part,
-        nontemporal=profile.kind == "cpu" and not careful and not profile.is_simulator and streamed,
+        nontemporal=streams is not None and problem.stored << problem.log_n > streams,
         polls=1 << 20 if profile.is_simulator else polls,
         plain_polls=profile.kind == "gpu",
         barriers="auto" if profile.kind == "gpu" else "group",  # on CPUs subgroup barriers keep more state in memory

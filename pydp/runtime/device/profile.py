@@ -57,6 +57,16 @@ class Profile:
     extensions: frozenset[str] = field(repr=False)
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def streamed_bytes(self) -> int | None:
+        """Results of more bytes are stored past the caches (nontemporal stores); None if the device has no such stores.
+
+        They do not read the overwritten cache lines first, but write to memory even what the caches would hold.
+        """
+        if self.kind != "cpu" or self.is_simulator or self.loop_limit is not None:
+            return None
+        return max(2 * self.l2_bytes * self.compute_units, 1 << 23)
+
 
 class _Reader:
     """Collects the values of a profile and the origin of each."""

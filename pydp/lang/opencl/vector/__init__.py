@@ -8,7 +8,7 @@ private memory of the work-item (they stay in the L1 cache).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from pydp import dtypes
@@ -23,7 +23,6 @@ from pydp.lang.opencl.lowered import Lowered, declaration, dtypes_of, standard_s
 from pydp.lang.opencl.lowering import Lowering, register
 from pydp.lang.opencl.scalar import scalar_paths
 from pydp.lang.opencl.unroll import unroll
-from pydp.lang.opencl.vector.arrange import Arrangement
 from pydp.lang.opencl.vector.flow import Flow, loop
 from pydp.lang.opencl.vector.interval import IntervalWriter, private_names, private_uses
 from pydp.lang.opencl.vector.layout import StripLayout, pick_width
@@ -83,7 +82,7 @@ class Vector(Lowering):
         nodes = regions.split(function.body)
         layout = StripLayout(tuple(group), width, 1, clipped)
         layout = pick_layout_rows(nodes, layout, profile)
-        writer = _VectorC(function, nodes, layout, unit_strides, flat, profile.is_simulator)
+        writer = _VectorC(function, nodes, layout, unit_strides, flat, profile)
         writer.write()
         _check_limits(function, writer, profile)
         return Lowered(
@@ -94,20 +93,24 @@ class Vector(Lowering):
             work_items=(1,) * len(group),
             arguments=writer.slots,
             local_bytes=0,
-            notes=_notes(function, layout, flat, writer.kernel.arrangements),
+            notes=_notes(function, layout, flat, writer.kernel),
             barriers=["none: one work-item runs the group, interval by interval" for _ in ir.barriers(function.body)],
             flat=flat,
         )
 
 
-def _notes(function: ir.Function, layout: StripLayout, flat: bool, orders: Mapping[str, Arrangement]) -> list[str]:
+def _notes(function: ir.Function, layout: StripLayout, flat: bool, kernel: KernelContext) -> list[str]:
     notes = [
         "mapping vector: one work-item per group",
         f"strips of {layout.width} lanes along the last axis, {layout.rows} rows unrolled",
     ]
     if function.locals:
         notes.append("local fields are private memory of the work-item")
-    notes += [f"local field {name} {order.reason}" for name, order in sorted(orders.items()) if order.reason]
+    orders = sorted(kernel.arrangements.items())
+    notes += [f"local field {name} {order.reason}" for name, order in orders if order.reason]
+    if kernel.streams:
+        names = ", ".join(sorted(kernel.streams))
+        notes.append(f"stores to {names} do not go through the caches if the array is larger than these")
     if flat:
         notes.append("groups are numbered along dimension 0 only")
     return notes
@@ -137,10 +140,10 @@ class _VectorC:
         layout: StripLayout,
         unit_strides: frozenset[tuple[str, int]],
         flat: bool,
-        simulated: bool,
+        profile: Profile,
     ) -> None:
         self.function, self.nodes, self.layout, self.flat = function, nodes, layout, flat
-        self.kernel = KernelContext(function, nodes, layout, unit_strides, simulated)
+        self.kernel = KernelContext(function, nodes, layout, unit_strides, profile)
         self.slots = standard_slots(function, self.kernel.names, unit_strides)
         self.carried_privates = self._carried_privates()
         self.block = Block(1)
@@ -155,6 +158,7 @@ class _VectorC:
             "declarations": dtypes.c_declarations(sorted(set(dtypes_of(self.function)), key=str)),
             "functions": helpers.text(self.kernel.helpers, self.kernel.atomics),
             "in_memory": sorted(self.kernel.in_memory | {(one["value"], one["width"]) for one in maps}),
+            "streams": sorted(set(self.kernel.streams.values())),
             "accesses": sorted(self.kernel.accesses.values(), key=lambda one: ("by_lane" in one, one["name"])),
             "maps": maps,
             "arguments": [declaration(slot, self.function) for slot in self.slots],
@@ -166,6 +170,10 @@ class _VectorC:
         for array in self.function.arrays:
             name = self.kernel.names[array.name, None]
             self.block.line(f"{name} += {name}_o;")
+        for array in self.kernel.streamable:
+            name = self.kernel.names[array.name, None]
+            count = " * ".join(f"(long){name}_e{axis}" for axis in range(array.rank))
+            self.block.line(f"const int {name}_large = {count} > {self.kernel.streamed_bytes // array.dtype.itemsize};")
         self._group_indexes()
         self._local_arrays()
         self._declare_carried()

@@ -166,7 +166,10 @@ class StripMemory(Addresses):
             place = self.place(array, path)
             for row in range(self.rows([address.place, address.first, scalars, mask, value])):
                 on = None if mask is None else mask.row(row)
-                line = self._store_row(place, address, row, on, value)
+                if address.form == "unit" and on is None and array in self.kernel.streamable:
+                    line = self._stream_row(array, place, address, row, value)
+                else:
+                    line = self._store_row(place, address, row, on, value)
                 self.block.line(line if scalars is None else f"if ({scalars.row(row)}) {line}")
 
     def store_family(self, stores: Sequence[ir.Store]) -> bool:
@@ -207,6 +210,13 @@ class StripMemory(Addresses):
         function = self.access("store", place, address, mask is not None)
         rest = "" if mask is None else f", {mask}"
         return f"{function}({pointer}, {address.arguments(row)}, {stored}{rest});"
+
+    def _stream_row(self, array: ir.Array, place: Place, address: Address, row: int, value: StripValue) -> str:
+        """A store of adjacent elements, past the caches if the array is large."""
+        self.kernel.streams[array.name] = place.value, self.layout.width
+        self.kernel.in_memory.add((place.value, self.layout.width))
+        to, text = f"{place.pointer(row)} + {address.place.row(row)}", self.text.store(value.row(row), place.dtype)
+        return f"stream_{place.value}{self.layout.width}({to}, {text}, {self.kernel.names[array.name, None]}_large);"
 
     def _store_private(self, place: Place, address: Address, value: StripValue) -> None:
         value, mask = self.temporary(self.vector(value)), self.mask

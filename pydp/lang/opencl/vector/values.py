@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,6 +23,7 @@ from pydp.lang.opencl.vector.families import Families
 from pydp.lang.opencl.vector.layout import StripLayout
 from pydp.lang.opencl.vector.variance import Variances, has_step
 from pydp.lang.opencl.vector_text import BOOL, StripText
+from pydp.runtime.device.profile import Profile
 
 Path = tuple[str, ...]  # the members of a record on the way to a scalar
 _ATOM = re.compile(r"[A-Za-z_0-9.]+\Z|\(-?[0-9]+\)\Z")
@@ -48,8 +50,9 @@ class StripValue(NamedTuple):
 class KernelContext:
     """The state that all parts of one lowering share: the function, its layout, its analyses, the text writers.
 
-    simulated: initialize local memory with zeros, because the simulator reports reads by masked lanes, and build no
-    vectors from parts of others, because it crashes on partly undefined vectors.
+    For the simulator, local memory is initialized with zeros, because it reports reads by masked lanes, and no vectors
+    are built from parts of others, because it crashes on partly undefined vectors.
+    streamable: the arrays whose strips are stored past the caches if the array has more than `streamed_bytes` bytes.
     """
 
     def __init__(
@@ -58,9 +61,12 @@ class KernelContext:
         nodes: list[regions.Node],
         layout: StripLayout,
         unit_strides: frozenset[tuple[str, int]],
-        simulated: bool,
+        profile: Profile,
     ) -> None:
         self.function, self.layout, self.unit_strides = function, layout, unit_strides
+        simulated, line = profile.is_simulator, profile.cache_line
+        self.streamed_bytes = profile.streamed_bytes or 0
+        self.streamable = _stored_once(function, line // layout.width) if self.streamed_bytes else []
         self.initial = " = {0}" if simulated else ""
         self.pieces = (1,) if simulated else (8, 4, 2, 1)  # sizes of the swizzles that a vector is built from
         self.names = argument_names(function)
@@ -73,6 +79,7 @@ class KernelContext:
         self.strips = StripText(layout.width, self.helpers)
         self.accesses: dict[str, dict[str, object]] = {}
         self.in_memory: set[tuple[str, int]] = set()  # the types of vectors in memory: (C type of an element, width)
+        self.streams: dict[str, tuple[str, int]] = {}  # likewise, of the arrays that are stored past the caches
         self.atomics: set[Atomic] = set()
 
     def variable(self, variable: ir.Variable, path: Path = ()) -> StripValue:
@@ -98,6 +105,16 @@ class KernelContext:
             zero = self.strips.splat("0", value.dtype) if value.vector else "0"
             for name in value.texts:
                 block.line(f"{self.c_type(value)} {name} = {zero};")
+
+
+def _stored_once(function: ir.Function, itemsize: int) -> list[ir.GlobalArray]:
+    """The arrays of `itemsize` that one statement outside of loops stores to and nothing loads from."""
+    everything = list(ir.statements(function.body))
+    loops = [one for one in everything if isinstance(one, ir.For | ir.While)]
+    touched = Counter(one.array.name for one in ir.accesses(everything))
+    touched.update(one.array.name for loop in loops for one in ir.accesses(ir.statements(loop.body)))
+    stored = {one.array.name for one in everything if isinstance(one, ir.Store) and touched[one.array.name] == 1}
+    return [one for one in function.arrays if one.name in stored and one.rank and one.dtype.itemsize == itemsize]
 
 
 class Values(Visitor):
