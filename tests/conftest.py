@@ -15,7 +15,7 @@ from verify_form import verify
 
 from pydp.lang.ir import AFTER_PASS
 
-pytest_plugins = ["hang_watch"]
+pytest_plugins = ["hang_watch", "unoptimized"]
 
 if hasattr(os, "geteuid"):
     os.umask(os.umask(0o077) | 0o022)  # pydp does not read files that other users may write to
