@@ -141,7 +141,7 @@ class FieldData(Strided):
     def event(self) -> cl.Event | None:
         """The event of the last command that used the memory; None before the first."""
         raise_if_lost()
-        return self._storage.event
+        return self._storage.last_event()
 
     def _view(self, layout: Layout, writable: bool | None = None) -> Self:
         shape, strides, offset = layout

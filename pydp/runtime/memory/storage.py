@@ -1,4 +1,9 @@
-"""Storage: a device buffer and the events that order its uses, shared by all views of the buffer."""
+"""Storage: a device buffer and the events that order its uses, shared by all views of the buffer.
+
+The classes `LazyStorage` and `GuardedStorage` are states of a Storage: the object changes its class. All uses of memory
+read `buffer` first, or call `waits` or `last_event`. In these two states this first computes what must be computed; in
+the normal state it costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +54,7 @@ class Storage:
     Commands on one in-order queue need no wait lists. Events matter only if a second queue uses the buffer; `others` is
     None until then. `array` is a pyopencl Array on the memory, if there is one. All such Arrays share one list of
     events, which pydp reads and updates. Memory from a pool of scratch memory has the pool's queue as `pool_queue`, and
-    returns to the pool if no other queue or Array has used it.
+    returns to the pool if no other queue or Array has used it. `lazy` belongs to the states below.
     """
 
     buffer: Any
@@ -59,6 +64,7 @@ class Storage:
     array: Any = None
     others: dict[cl.CommandQueue, cl.Event] | None = None
     pool_queue: cl.CommandQueue | None = None
+    lazy: Any = None
 
     @classmethod
     def allocated(cls, device: Any, queue: cl.CommandQueue, nbytes: int) -> Storage:
@@ -76,6 +82,10 @@ class Storage:
         """Raise InvalidArgument if the user has released the memory. That is possible only through a pyopencl Array."""
         if self.array is not None:
             check_alive(self.buffer, self.device.context, "a field")
+
+    def last_event(self) -> cl.Event | None:
+        """The event of the last command that used the memory."""
+        return self.event
 
     def waits(self, queue: cl.CommandQueue, loose: bool = False) -> list[cl.Event]:
         """The events that a command on `queue` must wait for before it uses the memory; `loose` means an out-of-order
@@ -123,6 +133,73 @@ class Storage:
             and not is_finalizing()
         ):
             later(self.buffer, self.event)
+
+
+class _Settling(Storage):
+    """A Storage that `settle` brings to the normal state before its memory is used. Call the methods of Storage itself
+    (``Storage.waits(storage, queue)``, `buffer_of`) to use the memory in the present state."""
+
+    __slots__ = ()
+
+    def settle(self) -> None:
+        """Make this a normal Storage. The object may have been settled by another thread meanwhile."""
+        raise NotImplementedError
+
+    @property  # type: ignore[misc]
+    def buffer(self) -> Any:  # type: ignore[override]
+        """The buffer."""
+        self.settle()
+        return self.buffer
+
+    def last_event(self) -> cl.Event | None:
+        """See Storage."""
+        self.settle()
+        return self.last_event()
+
+    def waits(self, queue: cl.CommandQueue, loose: bool = False) -> list[cl.Event]:
+        """See Storage."""
+        self.settle()
+        return self.waits(queue, loose)
+
+
+class LazyStorage(_Settling):
+    """The memory of a result that is computed when it is needed; it has no buffer before. lazy: the `Step` that
+    computes it (see :mod:`pydp.runtime.field.fusion`)."""
+
+    __slots__ = ()
+
+    def __init__(self, device: Any, step: Any) -> None:
+        set_buffer(self, None)
+        self.device = device
+        self.queue = self.event = self.array = self.others = self.pool_queue = None
+        self.lazy = step
+
+    def settle(self) -> None:
+        """Compute the result."""
+        step = self.lazy
+        if step is not None:  # else another thread has done it
+            step.compute()
+
+    def __del__(self, *_: Any) -> None:
+        """Nothing is computed and there is no memory."""
+
+
+class GuardedStorage(_Settling):
+    """Memory that steps which are not computed yet will read; they are computed before the memory is used otherwise.
+    lazy: weak references to these steps."""
+
+    __slots__ = ()
+
+    def settle(self) -> None:
+        """Compute what needs the present elements."""
+        guards = self.lazy
+        if guards is not None:  # else another thread has done it
+            guards.settle(self)
+
+
+buffer_of = Storage.buffer.__get__  # type: ignore[attr-defined]
+"""The buffer of a Storage in any state; None for a LazyStorage."""
+set_buffer = Storage.buffer.__set__  # type: ignore[attr-defined]
 
 
 def _running(events: dict[cl.CommandQueue, cl.Event]) -> dict[cl.CommandQueue, cl.Event]:
