@@ -15,7 +15,7 @@ from typing import Any
 import pyopencl as cl
 
 from pydp.errors import InvalidArgument
-from pydp.runtime.forks import releases
+from pydp.runtime.forks import fork_safe, releases
 from pydp.runtime.memory.deferred_release import later, release_pending
 from pydp.runtime.memory.host_memory import create
 from pydp.runtime.memory.released import is_released
@@ -24,6 +24,8 @@ from pydp.runtime.memory.scratch import take
 # Protects the events of all storages; without it, threads that use a storage on several queues would lose events. It is
 # reentrant, because a finalizer or a signal handler may use a storage in a thread that holds the lock.
 _order = threading.RLock()
+# Protects the results that are not computed yet, of all devices, and is held while one is computed.
+lazy_lock = fork_safe(threading.RLock())
 _MOST_OTHERS = 8  # queues; above this, completed events are removed
 _POOLED_FROM = 1 << 16  # bytes; above this, a pool lookup is cheaper than new pages
 
@@ -136,14 +138,16 @@ class Storage:
 
 
 class _Settling(Storage):
-    """A Storage that `settle` brings to the normal state before its memory is used. Call the methods of Storage itself
-    (``Storage.waits(storage, queue)``, `buffer_of`) to use the memory in the present state."""
+    """A Storage that becomes a normal one before its memory is used. The methods of Storage itself
+    (``Storage.waits(storage, queue)``) and `buffer_of` use the memory in the present state."""
 
     __slots__ = ()
 
     def settle(self) -> None:
-        """Make this a normal Storage. The object may have been settled by another thread meanwhile."""
-        raise NotImplementedError
+        """Compute what must be computed, unless another thread has done it."""
+        with lazy_lock:
+            if type(self) is not Storage:
+                self.lazy.settle(self)
 
     @property  # type: ignore[misc]
     def buffer(self) -> Any:  # type: ignore[override]
@@ -163,38 +167,29 @@ class _Settling(Storage):
 
 
 class LazyStorage(_Settling):
-    """The memory of a result that is computed when it is needed; it has no buffer before. lazy: the `Step` that
+    """The memory of a result that is computed when it is needed; it has no buffer before. lazy: the `LazyResult` that
     computes it (see :mod:`pydp.runtime.field.fusion`)."""
 
     __slots__ = ()
 
-    def __init__(self, device: Any, step: Any) -> None:
+    def __init__(self, device: Any, lazy: Any) -> None:
         set_buffer(self, None)
-        self.device = device
+        self.device, self.lazy = device, lazy
         self.queue = self.event = self.array = self.others = self.pool_queue = None
-        self.lazy = step
-
-    def settle(self) -> None:
-        """Compute the result."""
-        step = self.lazy
-        if step is not None:  # else another thread has done it
-            step.compute()
 
     def __del__(self, *_: Any) -> None:
-        """Nothing is computed and there is no memory."""
+        """There is no memory, and nobody needs the result."""
 
 
 class GuardedStorage(_Settling):
-    """Memory that steps which are not computed yet will read; they are computed before the memory is used otherwise.
-    lazy: weak references to these steps."""
+    """Memory that results which are not computed yet depend on; they are computed before the memory is used otherwise.
+    lazy: the `Guards`."""
 
     __slots__ = ()
 
-    def settle(self) -> None:
-        """Compute what needs the present elements."""
-        guards = self.lazy
-        if guards is not None:  # else another thread has done it
-            guards.settle(self)
+    def __del__(self, *_: Any) -> None:
+        self.__class__ = Storage  # type: ignore[assignment]  # a result that needs this memory would keep it alive
+        Storage.__del__(self)
 
 
 buffer_of = Storage.buffer.__get__  # type: ignore[attr-defined]
