@@ -66,7 +66,7 @@ class DeviceCore:
         self.kernels = BoundedCache(_MOST_KERNELS, weak=True)
         self.programs = BoundedCache(0, weak=True)  # programs of the kernels in use, by content
         self.launched: list[Any] = [None]  # the last launch: kernel and sizes; kernels set it
-        self.lazy: deque[Any] = deque()  # weak references to steps that nothing has started; see pydp.runtime.field.fusion
+        self.lazy: deque[Any] = deque()  # weak references to results to be started; see pydp.runtime.field.fusion
 
     @property
     def profile(self) -> Profile:

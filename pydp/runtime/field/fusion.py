@@ -38,6 +38,7 @@ from pydp.runtime.arrays.comparison import compared_dtypes, known_result
 from pydp.runtime.arrays.data import FieldData
 from pydp.runtime.arrays.indexing import broadcast_strides
 from pydp.runtime.arrays.operand import Operand, c_strides
+from pydp.runtime.arrays.self_overlap import overlaps_itself
 from pydp.runtime.memory.storage import GuardedStorage, LazyStorage, Storage, buffer_of, lazy_lock, set_buffer
 from pydp.runtime.programs.program import PreparedLaunch
 from pydp.runtime.recording import seen_before
@@ -72,11 +73,16 @@ class Operation:
     __slots__ = ("dtype", "kinds", "nbytes", "number", "op", "shape", "strides", "views")
 
     def __init__(
-        self, op: str, dtype: np.dtype, shape: tuple[int, ...], kinds: Sequence[np.dtype], views: Sequence[Any]
+        self,
+        op: str,
+        dtype: np.dtype,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        kinds: Sequence[np.dtype],
+        views: Sequence[Any],
     ) -> None:
-        self.op, self.dtype, self.shape = op, dtype, shape
+        self.op, self.dtype, self.shape, self.strides = op, dtype, shape, strides
         self.kinds, self.views = tuple(kinds), tuple(views)
-        self.strides = c_strides(shape)
         self.nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
         self.number = next((kind for kind, view in zip(kinds, views, strict=True) if view is None), None)
 
@@ -121,7 +127,40 @@ def lazy_operator(field: Any, op: str, other: Any, swapped: bool = False) -> Any
     return type(field)(result, operation.dtype, operation.shape, operation.strides)
 
 
-def _operation(device: Device, op: str, field: FieldData, other: Any, swapped: bool) -> Operation | bool:
+def combined_in_place(field: Any, op: str, other: Any) -> bool:
+    """``field op= other`` in one kernel, if `other` is the result of operators that is not computed yet. False: nothing
+    is done."""
+    if type(other) is not type(field) or type(other._storage) is not LazyStorage or not field._writable:
+        return False
+    storage, device = field._storage, field._storage.device
+    if other._storage.device is not device or other.shape != field.shape or not MOST_STEPS:
+        return False
+    key = ("lazy in place", op, field.dtype, field.shape, field.strides, other.dtype, other.strides)
+    operation = device.plans.get(key)
+    if operation is None:
+        operation = device.plans.make(key, _operation, device, op, field, other, False, field)
+    if not operation:
+        return False
+    with lazy_lock:
+        buffer = storage.buffer  # computes all that needs the present elements
+        lazy = _source(other, operation, 1)
+        if storage.array is not None or type(lazy) is not LazyResult:
+            return False
+        made = LazyResult(device, operation, ((storage, field.offset, field.strides), lazy))
+        made.limit_size()
+        steps = made.ready()
+        if len(steps) == 1:
+            return False
+        gathered = _Gathered(steps)
+        if _known(device, gathered) is None and not seen_before(device, gathered.key):
+            return False
+        _launch(steps, gathered, buffer, field.offset)
+        return True
+
+
+def _operation(
+    device: Device, op: str, field: FieldData, other: Any, swapped: bool, out: FieldData | None = None
+) -> Operation | bool:
     """The Operation; False if the operator cannot be fused. Raises the operator's errors."""
     array = isinstance(other, FieldData)
     if device.is_target or "V" in (field.dtype.kind, other.dtype.kind if array else ""):
@@ -130,10 +169,15 @@ def _operation(device: Device, op: str, field: FieldData, other: Any, swapped: b
     if swapped:
         kinds.reverse()
     shape = broadcast_shape(field.shape, other.shape) if array else field.shape
+    strides = c_strides(shape) if out is None else out.strides
     if op in _COMPARISONS:
         dtype, computed = np.dtype(bool), compared_dtypes(op, *kinds)[0 if swapped else 1]
     else:
         dtype = computed = elementwise.result_dtype(op, *kinds)
+    if out is not None:
+        if not np.can_cast(dtype, out.dtype, casting="same_kind") or overlaps_itself(shape, strides, 1):
+            return False  # an error
+        dtype = out.dtype
     operands: list[Any] = []
     for name, one in (("left", field), ("right", other)):
         if isinstance(one, FieldData):
@@ -143,12 +187,12 @@ def _operation(device: Device, op: str, field: FieldData, other: Any, swapped: b
             operands.append(computed.type(0))
     if swapped:
         operands.reverse()
-    target = Operand("out", None, 0, shape, c_strides(shape), dtype)
+    target = Operand("out", None, 0, shape, strides, dtype)
     elementwise.check_dtypes(device, op, operands, target)
     if not target.size or target.nbytes > device.profile.max_allocation:
         return False
     views = [one.strides if isinstance(one, Operand) else None for one in operands]
-    return Operation(op, dtype, shape, [one.dtype for one in operands], views)
+    return Operation(op, dtype, shape, strides, [one.dtype for one in operands], views)
 
 
 def _kind(number: Any) -> Any:
@@ -235,8 +279,7 @@ class LazyResult:
         """Enter the new result into the graph; computes operands first if one kernel would be too large."""
         own = ref(self)
         with lazy_lock:
-            if self.size > MOST_STEPS or self.reads > MOST_ARRAYS:
-                self._limit()
+            self.limit_size()
             for one in self.args:
                 if type(one) is tuple:
                     _guard(one[0], own)
@@ -252,17 +295,16 @@ class LazyResult:
             if len(waiting) > _MOST_WAITING // 2:
                 self.device.start_lazy()
 
-    def _limit(self) -> None:
+    def limit_size(self) -> None:
         """Compute operands until one kernel can compute the others and this."""
-        while True:
+        while self.size > MOST_STEPS or self.reads > MOST_ARRAYS:
             steps = self.steps()
             arrays = {_identity(one) for step in steps for one in step.args if not isinstance(one, np.generic)}
             arrays.difference_update(steps)
             self.size, self.reads = len(steps), len(arrays)
-            if self.size <= MOST_STEPS and self.reads <= MOST_ARRAYS:
-                return
-            lazy = [one for one in self.args if type(one) is LazyResult and one.storage is None]
-            max(lazy, key=lambda one: len(one.steps())).compute()
+            if self.size > MOST_STEPS or self.reads > MOST_ARRAYS:
+                lazy = [one for one in self.args if type(one) is LazyResult and one.storage is None]
+                max(lazy, key=lambda one: len(one.steps())).compute()
 
     def steps(self) -> list[LazyResult]:
         """This and the results that it needs and that are not computed, in the order of the operators."""
@@ -273,6 +315,16 @@ class LazyResult:
                     found.add(one)
                     waiting.append(one)
         return sorted(found, key=_by_order) if len(found) > 1 else [self]
+
+    def ready(self) -> list[LazyResult]:
+        """The steps of one kernel, after computing those that other results need, too."""
+        while True:
+            steps = self.steps()
+            inside = set(steps)
+            shared = [one for one in steps[:-1] if not inside.issuperset(one.needed_by())]
+            if not shared:
+                return steps
+            shared[0].compute()
 
     def needed_by(self) -> list[LazyResult]:
         """The results that are not computed and need this one directly."""
@@ -295,18 +347,10 @@ class LazyResult:
     def compute(self) -> None:
         """Compute this unless it is computed."""
         with lazy_lock:
-            if self.storage is not None:
-                return
-            steps = self.steps()
-            while len(steps) > 1:
-                inside = set(steps)
-                shared = next((one for one in steps[:-1] if not inside.issuperset(one.needed_by())), None)
-                if shared is None:
-                    break
-                shared.compute()
-                steps = self.steps()
             if self.storage is None:
-                _run(steps)
+                steps = self.ready()
+                if self.storage is None:
+                    _run(steps)
 
     def done(self, made: Storage) -> None:
         """Set the computed memory."""
@@ -421,24 +465,37 @@ class _Launch:
         self.prepared, self.indexes = prepared, indexes
 
 
+def _known(device: Device, gathered: _Gathered) -> _Launch | None:
+    found: _Launch | None = device.recordings.get(gathered.key) or device.recordings.find(gathered.key)
+    return found
+
+
 def _run(steps: list[Any]) -> None:
-    """Compute the last step and enqueue all kernels for it; the other steps are needed only for it."""
-    device, gathered = steps[-1].device, _Gathered(steps)
-    known = device.recordings.get(gathered.key) or device.recordings.find(gathered.key)
-    if known is None and len(steps) > 1 and not seen_before(device, gathered.key):
+    """Compute the last step; the other steps are needed only for it."""
+    step, gathered = steps[-1], _Gathered(steps)
+    device = step.device
+    if len(steps) > 1 and _known(device, gathered) is None and not seen_before(device, gathered.key):
         for at, one in enumerate(steps):
             _run([one])
             steps[at] = None  # releases memory that the next steps do not need
         return
-    step, queue, arrays = steps[-1], device._own_queue(), gathered.arrays
-    made = Storage.allocated(device, queue, step.operation.nbytes)
+    made = Storage.allocated(device, device._own_queue(), step.operation.nbytes)
+    made.event = _launch(steps, gathered, made.buffer)
+    step.done(made)
+
+
+def _launch(steps: Sequence[LazyResult], gathered: _Gathered, buffer: Any, offset: int = 0) -> cl.Event:
+    """Enqueue the kernel of some steps, which writes to a buffer from the element `offset` on."""
+    device, arrays, known = steps[-1].device, gathered.arrays, _known(steps[-1].device, gathered)
+    queue = device._own_queue()
     waits: list[cl.Event] = []
     for storage, _, _ in arrays:
         if storage.queue is not queue or storage.others is not None:
             waits += Storage.waits(storage, queue)
     given = [
-        made.buffer,
+        buffer,
         *[buffer_of(one[0]) for one in arrays],
+        np.int64(offset) if offset else _NO_OFFSET,
         *[np.int64(one[1]) if one[1] else _NO_OFFSET for one in arrays],
         *gathered.numbers,
     ]
@@ -456,8 +513,7 @@ def _run(steps: list[Any]) -> None:
             for storage, _, _ in arrays:
                 Storage.note(storage, marker, queue, False)
         raise
-    made.event = event
-    step.done(made)
+    return event
 
 
 def _first_launch(
@@ -468,19 +524,14 @@ def _first_launch(
     given: list[Any],
     waits: list[cl.Event],
 ) -> cl.Event:
-    """Build the kernel, enqueue it, and keep the launch. given: the buffer of the result, the buffers of the arrays,
-    their offsets, the numbers."""
+    """Build the kernel, enqueue it, and keep the launch. given: the buffers of the result and the arrays, their
+    offsets, the numbers."""
     epoch = device.recordings.epoch
     plan = _plan(device, [step.operation for step in steps], gathered)
-    count = len(gathered.arrays)
-    args, slots = [given[0], _NO_OFFSET], {0: 0}
-    for n in range(1, count + 1):
-        for at in (n, n + count):
-            slots[len(args)] = at
-            args.append(given[at])
-    for at in range(2 * count + 1, len(given)):
-        slots[len(args)] = at
-        args.append(given[at])
+    count = len(gathered.arrays) + 1
+    order = [at for n in range(count) for at in (n, n + count)] + list(range(2 * count, len(given)))
+    slots = dict(enumerate(order))
+    args = [given[at] for at in order]
     args += plan.rest
     event: cl.Event = plan.kernel.enqueue(queue, plan.global_size, plan.local_size, args, waits)
     prepared = PreparedLaunch(plan.kernel, plan.global_size, plan.local_size, args, slots, len(given))

@@ -14,7 +14,7 @@ from pydp.runtime.arrays.comparison import compared_dtypes, known_result
 from pydp.runtime.arrays.data import FieldData
 from pydp.runtime.arrays.elementwise import apply, result_dtype
 from pydp.runtime.call import Call
-from pydp.runtime.field.fusion import broadcast_shape, convert_number, lazy_operator
+from pydp.runtime.field.fusion import broadcast_shape, combined_in_place, convert_number, lazy_operator
 from pydp.runtime.field.transfer import converted
 from pydp.runtime.placement import normal_input
 from pydp.runtime.recording import recorded
@@ -55,7 +55,10 @@ def _arithmetic(op: str) -> tuple[_Method, _Method, _Method]:
         result = lazy_operator(self, op, other, swapped=True)
         return self._combine(op, other, swapped=True) if result is None else result
 
-    return combine, swapped, lambda self, other: self._combine(op, other, out=self)
+    def in_place(self: Any, other: Any) -> Any:
+        return self if combined_in_place(self, op, other) else self._combine(op, other, out=self)
+
+    return combine, swapped, in_place
 
 
 class FieldOperators(FieldData):
