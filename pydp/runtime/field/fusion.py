@@ -26,6 +26,7 @@ import contextlib
 import itertools
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -46,6 +47,7 @@ from pydp.runtime.recording import seen_before
 if TYPE_CHECKING:
     from pydp.runtime.arrays.copy_transposed import Prepared
     from pydp.runtime.drivers.devices import Device
+    from pydp.runtime.programs.program import Kernel
 
 MOST_STEPS = 16
 """Operators of a kernel; 0 computes each operator at once, in a kernel of its own."""
@@ -58,6 +60,7 @@ _NUMBERS = frozenset(
 )
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _LARGEST = {2: 65000.0, 4: 3e38, 8: np.inf}  # finite in floats of so many bytes
+_STEP = 1000
 _order = itertools.count()
 _NO_OFFSET = np.int64(0)
 
@@ -423,8 +426,8 @@ def _identity(one: Any) -> Any:
 
 
 class _Gathered:
-    """The arrays and numbers that some steps read. key: the operation of each step and two operands: the number of a
-    step, ~n for the n-th array, None for the next number."""
+    """The arrays and numbers that some steps read. key: the operation of each step and its two operands: n for the n-th
+    array, _STEP + n for the n-th step, None for the next number. (-1 and -2 would have the same hash.)"""
 
     __slots__ = ("arrays", "key", "kinds", "numbers")
 
@@ -441,7 +444,7 @@ class _Gathered:
             for at, one in enumerate(step.args):
                 if type(one) is LazyResult:
                     if one.storage is None:
-                        parts.append(places[one])
+                        parts.append(_STEP + places[one])
                         continue
                     one = one.storage, 0, one.operation.strides
                 elif type(one) is not tuple:
@@ -452,7 +455,7 @@ class _Gathered:
                 if found == len(self.arrays):
                     self.arrays.append(one)
                     self.kinds.append(operation.kinds[at])
-                parts.append(~found)
+                parts.append(found)
         self.key = tuple(parts)
 
 
@@ -551,8 +554,34 @@ def _plan(device: Device, operations: Sequence[Operation], gathered: _Gathered) 
     steps = []
     for n, operation in enumerate(operations):
         refs = gathered.key[3 * n + 2 : 3 * n + 4]
-        places = [next(number) if at is None else ~at if at < 0 else len(inputs) + at for at in refs]
+        places = [next(number) if at is None else at if at < _STEP else len(inputs) + at - _STEP for at in refs]
         steps.append(elementwise.Step(operation.op, tuple(places), operation.dtype))
     name = f"elementwise_{last.op}" if len(steps) == 1 else "elementwise_fused"
     target = Operand("out", None, 0, last.shape, last.strides, last.dtype)
     return elementwise.prepare(device, name, steps, inputs, target)
+
+
+@dataclass(frozen=True)
+class Pending:
+    """How a result that is not computed yet will be computed. needed: the results among the operators that other
+    results or the program need, too."""
+
+    operators: tuple[str, ...]
+    arrays: int
+    numbers: int
+    needed: int
+    kernel: Kernel
+
+
+def pending(field: FieldData) -> Pending | None:
+    """How the elements of a Field will be computed; None if they are computed. Builds the kernel."""
+    with lazy_lock:
+        lazy = field._storage.lazy
+        if type(lazy) is not LazyResult:
+            return None
+        steps = lazy.steps()
+        gathered = _Gathered(steps)
+    operations = [step.operation for step in steps]
+    kernel = _plan(lazy.device, operations, gathered).kernel
+    needed = sum(step.target() is not None or len(step.needed_by()) > 1 for step in steps[:-1])
+    return Pending(tuple(one.op for one in operations), len(gathered.arrays), len(gathered.numbers), needed, kernel)

@@ -192,9 +192,9 @@ class GuardedStorage(_Settling):
         Storage.__del__(self)
 
 
-buffer_of = Storage.buffer.__get__  # type: ignore[attr-defined]
+buffer_of = vars(Storage)["buffer"].__get__
 """The buffer of a Storage in any state; None for a LazyStorage."""
-set_buffer = Storage.buffer.__set__  # type: ignore[attr-defined]
+set_buffer = vars(Storage)["buffer"].__set__
 
 
 def _running(events: dict[cl.CommandQueue, cl.Event]) -> dict[cl.CommandQueue, cl.Event]:
