@@ -116,7 +116,7 @@ def lazy_operator(field: Any, op: str, other: Any, swapped: bool = False) -> Any
         device._own_queue()  # raises an error in a forked process
     if operation.number is None:
         second: Any = _source(other, operation, 1)
-    elif kind is int and known_result(op, other, operation.number) is not None and op in _COMPARISONS:
+    elif kind is int and op in _COMPARISONS and known_result(op, other, operation.number) is not None:
         return None
     else:
         second = _number(other, operation.number)
@@ -171,12 +171,12 @@ def _operation(
     kinds = [field.dtype, other.dtype if array else _kind(other)]
     if swapped:
         kinds.reverse()
-    shape = broadcast_shape(field.shape, other.shape) if array else field.shape
-    strides = c_strides(shape) if out is None else out.strides
     if op in _COMPARISONS:
         dtype, computed = np.dtype(bool), compared_dtypes(op, *kinds)[0 if swapped else 1]
     else:
         dtype = computed = elementwise.result_dtype(op, *kinds)
+    shape = broadcast_shape(field.shape, other.shape) if array else field.shape
+    strides = c_strides(shape) if out is None else out.strides
     if out is not None:
         if not np.can_cast(dtype, out.dtype, casting="same_kind") or overlaps_itself(shape, strides, 1):
             return False  # an error
@@ -346,6 +346,8 @@ class LazyResult:
     def settle(self, storage: Storage) -> None:
         """Compute this for its storage, with the lock held."""
         self.compute()
+        if type(storage) is LazyStorage:  # an interrupt has ended `done`
+            self.publish(storage)
 
     def compute(self) -> None:
         """Compute this unless it is computed."""
@@ -364,8 +366,12 @@ class LazyResult:
             storage.queue, storage.event = made.queue, made.event
             storage.pool_queue, made.pool_queue = made.pool_queue, None
         self.storage, self.args = storage, ()
-        readers, self.consumers = self.needed_by(), []
-        storage.lazy = Guards(map(ref, readers)) if readers else None
+        self.publish(storage)
+
+    def publish(self, storage: Storage) -> None:
+        """Make the memory a normal one, or guarded by the results that need this one."""
+        readers = self.needed_by()
+        storage.lazy = Guards(map(ref, readers))
         storage.__class__ = GuardedStorage if readers else Storage  # type: ignore[assignment]
 
 
@@ -388,18 +394,22 @@ class Guards(list[Any]):
 
     def settle(self, storage: Storage) -> None:
         """Compute all results that depend on the memory and that the program refers to, with the lock held."""
-        waiting = [one() for one in self]
-        found: set[LazyResult] = set()
-        while waiting:
-            one = waiting.pop()
-            if one is not None and one.storage is None and one not in found:
-                found.add(one)
-                waiting += one.needed_by()
-        for one in sorted(found, key=_by_order):
-            if one.target() is not None:
-                one.compute()
+        while self:
+            taken = self[:]
+            waiting = [one() for one in taken]
+            found: set[LazyResult] = set()
+            while waiting:
+                one = waiting.pop()
+                if one is not None and one.storage is None and one not in found:
+                    found.add(one)
+                    waiting += one.needed_by()
+            for one in sorted(found, key=_by_order):
+                if one.target() is not None:
+                    one.compute()
+            storage.__class__ = Storage  # type: ignore[assignment]
+            gone = set(map(id, taken))
+            self[:] = [one for one in self if id(one) not in gone]  # a signal handler may have added others
         storage.__class__ = Storage  # type: ignore[assignment]
-        storage.lazy = None
 
     def tidy(self) -> None:
         """Remove the computed and dropped results."""

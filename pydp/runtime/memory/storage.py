@@ -144,9 +144,9 @@ class _Settling(Storage):
     __slots__ = ()
 
     def settle(self) -> None:
-        """Compute what must be computed, unless another thread has done it."""
+        """Compute what must be computed."""
         with lazy_lock:
-            if type(self) is not Storage:
+            if isinstance(self, _Settling):  # else another thread has done it
                 self.lazy.settle(self)
 
     @property  # type: ignore[misc]
@@ -176,6 +176,11 @@ class LazyStorage(_Settling):
         set_buffer(self, None)
         self.device, self.lazy = device, lazy
         self.queue = self.event = self.array = self.others = self.pool_queue = None
+
+    def note(self, event: cl.Event, queue: cl.CommandQueue, written: bool) -> None:
+        """See Storage."""
+        self.settle()
+        self.note(event, queue, written)
 
     def __del__(self, *_: Any) -> None:
         """There is no memory, and nobody needs the result."""
