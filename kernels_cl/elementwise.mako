@@ -11,7 +11,7 @@
 ## computed):
 ## "steps": steps, a list of operations; the last one gives the result. A step has op, args (list of {value: C name of an
 ##   input or of an earlier result, type, lane: "real" | "complex" | "bool" | "opaque"}) and out (C type of its result).
-##   op "copy" "add" "sub" "mul" "div": compute (C type of the operation) · unsigned (its unsigned form, or "") · scalar
+##   op "copy" "add" "sub" "mul" "div" "and" "or" "xor": compute (C type of the operation) · unsigned (its unsigned form, or "") · scalar
 ##   (component type of a complex compute type) · lane (of compute) · out_lane.
 ##   op "eq" "ne" "lt" "le" "gt" "ge": relation (the C operator) · pair (how to compare two elements: comparison.pair in
 ##   pydp/runtime).
@@ -105,7 +105,7 @@ ${scalars_related(*ends, step["pair"], step["relation"])}
 % elif op == "div":
         const ${compute} z = x / y;
 % else:
-<% sign = {"add": "+", "sub": "-", "mul": "*"}[op] %>\
+<% sign = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}[op] %>\
 % if unsigned:
         const ${compute} z = (${compute})((${unsigned})x ${sign} (${unsigned})y);
 % else:

@@ -515,3 +515,23 @@ def test_expressions_are_explained(device: Any, launched: list[str]) -> None:
     assert "computed already" in str(pydp.explain(result))
     with pytest.raises(InvalidArgument, match="without further arguments"):
         pydp.explain(inner, 3)
+
+
+@pytest.mark.parametrize("dtypes", ["??", "?i", "bB", "hq"])
+def test_bitwise_operators(device: Any, dtypes: str) -> None:
+    x, y = (np.random.default_rng(n).integers(0, 2 if one == "?" else 99, N).astype(one) for n, one in enumerate(dtypes))
+    a, b = (pydp.field(one, device=device) for one in (x, y))
+    for _ in range(2):
+        result = ((a & b) | (a ^ b)) ^ ~b
+        want = ((x & y) | (x ^ y)) ^ ~y
+        assert lazy(result) and bits(result.get()) == bits(want)
+        b ^= a > b
+        y ^= x > y
+        assert bits(b.get()) == bits(y)
+    number = True if dtypes[0] == "?" else 5
+    assert bits((number & a | number).get()) == bits(number & x | number)
+    assert bits((a & x).get()) == bits(x)
+    with pytest.raises(InvalidArgument, match="float32 & "):
+        pydp.field(floats(1)[0], device=device) & a
+    with pytest.raises(InvalidArgument, match="~ is not defined for float32"):
+        ~pydp.field(floats(1)[0], device=device)

@@ -25,9 +25,12 @@ if TYPE_CHECKING:
     from pydp.runtime.drivers.devices import Device
     from pydp.runtime.programs.program import Kernel
 
-_UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
+_UFUNCS = {
+    **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide},
+    **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
+}
 _PAIR = cl.cltypes.ulong2
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
 # Dtypes that cannot be kernel arguments, and the dtypes that carry their values.
 _BY_VALUE: dict[np.dtype, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(np.bool_): np.dtype(np.uint8)}
 
@@ -129,7 +132,7 @@ def apply(
 ) -> None:
     """Enqueue ``target[...] = op(inputs...)``; inputs are numbers or operands that broadcast to the target.
 
-    op: "copy", "add", "sub", "mul", "div", computed in the target's dtype; or "eq", "ne", "lt", "le", "gt", "ge" of two
+    op: "copy", "add", "sub", "mul", "div", "and", "or", "xor", computed in the target's dtype; or "eq", "ne", "lt", "le", "gt", "ge" of two
     inputs, compared as NumPy does, with a boolean target; or "call": the C function ``evaluate`` of the source
     `function` on the inputs in their own types (float for a half number). Raises UnsupportedOnDevice for a dtype
     without arithmetic on the device.

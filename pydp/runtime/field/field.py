@@ -33,9 +33,9 @@ class Field(FieldOperators):
     the host then works on something else. A result that is never used is not computed. Operators with NumPy or
     pyopencl arrays, and with Fields whose `array` was read, are computed at once.
 
-    ``+ - * /`` and the comparisons ``== != < <= > >=`` work element by element, with the broadcasting and type rules of
-    NumPy. A comparison returns a field of booleans. A field has a truth value only if it has one element, and fields
-    are not hashable. ``f is g`` tests identity; ``(f == g).get().all()`` tests whether all elements are equal.
+    ``+ - * / & | ^ ~`` and the comparisons ``== != < <= > >=`` work element by element, with the broadcasting and type
+    rules of NumPy. A comparison returns a field of booleans. A field has a truth value only if it has one element, and
+    fields are not hashable. ``f is g`` tests identity; ``(f == g).get().all()`` tests whether all elements are equal.
 
     `strides` and `offset` count elements. All operations accept ranks 0 to 6. The dtype is a boolean, integer, float
     or complex type, an OpenCL vector, or a record.

@@ -93,7 +93,7 @@ class Operation:
 def lazy_operator(field: Any, op: str, other: Any, swapped: bool = False) -> Any:
     """The result of ``field op other`` as a Field that is not computed yet, or None: the caller then computes it.
 
-    op: "add", "sub", "mul", "div" or a comparison. swapped: ``other op field``. other: a Field or a number. Raises the
+    op: "add", "sub", "mul", "div", "and", "or", "xor" or a comparison. swapped: ``other op field``. other: a Field or a number. Raises the
     errors of the operator.
     """
     kind = type(other)

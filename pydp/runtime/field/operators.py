@@ -1,4 +1,4 @@
-"""Operators of fields: ``+ - * /`` and comparisons with fields, arrays and numbers, and ``@``."""
+"""Operators of fields: ``+ - * / & | ^`` and comparisons with fields, arrays and numbers, ``~``, and ``@``."""
 
 from __future__ import annotations
 
@@ -122,9 +122,17 @@ class FieldOperators(FieldData):
     __sub__, __rsub__, __isub__ = _arithmetic("sub")
     __mul__, __rmul__, __imul__ = _arithmetic("mul")
     __truediv__, __rtruediv__, __itruediv__ = _arithmetic("div")
+    __and__, __rand__, __iand__ = _arithmetic("and")
+    __or__, __ror__, __ior__ = _arithmetic("or")
+    __xor__, __rxor__, __ixor__ = _arithmetic("xor")
 
     def __neg__(self) -> Self:
         return self * -1
+
+    def __invert__(self) -> Self:
+        if self.dtype.kind not in "biu":
+            raise InvalidArgument(f"~ is not defined for {self.dtype}; booleans and integers are accepted")
+        return self ^ (~np.zeros((), self.dtype))[()]
 
     def __pos__(self) -> Self:
         return self.copy()
