@@ -132,10 +132,10 @@ def apply(
 ) -> None:
     """Enqueue ``target[...] = op(inputs...)``; inputs are numbers or operands that broadcast to the target.
 
-    op: "copy", "add", "sub", "mul", "div", "and", "or", "xor", computed in the target's dtype; or "eq", "ne", "lt", "le", "gt", "ge" of two
-    inputs, compared as NumPy does, with a boolean target; or "call": the C function ``evaluate`` of the source
-    `function` on the inputs in their own types (float for a half number). Raises UnsupportedOnDevice for a dtype
-    without arithmetic on the device.
+    op: "copy", "add", "sub", "mul", "div", "and", "or", "xor", computed in the target's dtype; or "eq", "ne", "lt",
+    "le", "gt", "ge" of two inputs, compared as NumPy does, with a boolean target; or "call": the C function
+    ``evaluate`` of the source `function` on the inputs in their own types (float for a half number). Raises
+    UnsupportedOnDevice for a dtype without arithmetic on the device.
     """
     if target.size == 0:
         return

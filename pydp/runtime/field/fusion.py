@@ -40,7 +40,15 @@ from pydp.runtime.arrays.data import FieldData
 from pydp.runtime.arrays.indexing import broadcast_strides
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.arrays.self_overlap import overlaps_itself
-from pydp.runtime.memory.storage import GuardedStorage, LazyStorage, Storage, buffer_of, lazy_lock, set_buffer
+from pydp.runtime.memory.storage import (
+    GuardedStorage,
+    LazyStorage,
+    Storage,
+    allocation,
+    buffer_of,
+    lazy_lock,
+    set_buffer,
+)
 from pydp.runtime.programs.program import PreparedLaunch
 from pydp.runtime.recording import seen_before
 
@@ -93,18 +101,24 @@ class Operation:
 def lazy_operator(field: Any, op: str, other: Any, swapped: bool = False) -> Any:
     """The result of ``field op other`` as a Field that is not computed yet, or None: the caller then computes it.
 
-    op: "add", "sub", "mul", "div", "and", "or", "xor" or a comparison. swapped: ``other op field``. other: a Field or a number. Raises the
-    errors of the operator.
+    op: "add", "sub", "mul", "div", "and", "or", "xor" or a comparison. swapped: ``other op field``. other: a Field or a
+    number. Raises the errors of the operator.
     """
     kind = type(other)
     storage = field._storage
     device = storage.device
+    shape = field._shape  # faster than `shape`
+    if type(shape) is not tuple:
+        shape = field.shape
     if kind is type(field):
         if other._storage.device is not device:
             return None
-        key: Any = ("lazy", op, field.dtype, field.shape, field.strides, other.dtype, other.shape, other.strides)
+        other_shape = other._shape
+        if type(other_shape) is not tuple:
+            other_shape = other.shape
+        key: Any = ("lazy", op, field.dtype, shape, field.strides, other.dtype, other_shape, other.strides)
     elif kind in _NUMBERS:
-        key = ("lazy", op, field.dtype, field.shape, field.strides, kind, swapped)
+        key = ("lazy", op, field.dtype, shape, field.strides, kind, swapped)
     else:
         return None
     operation = device.plans.get(key)
@@ -155,9 +169,10 @@ def combined_in_place(field: Any, op: str, other: Any) -> bool:
         if len(steps) == 1:
             return False
         gathered = _Gathered(steps)
-        if _known(device, gathered) is None and not seen_before(device, gathered.key):
+        known = _known(device, gathered)
+        if known is None and not seen_before(device, gathered.key):
             return False
-        _launch(steps, gathered, buffer, field.offset)
+        _launch(device, known, steps, gathered, buffer, field.offset)
         return True
 
 
@@ -267,14 +282,12 @@ class LazyResult:
         self.target: Any = None
         self.consumers: list[Any] = []
         self.order = next(_order)
+        self.size, self.reads = 1, 2
         left, right = args
-        self.size, self.reads = 1, 0
         for one in args if left is not right else (left,):
             if type(one) is LazyResult:
                 self.size += one.size
-                self.reads += one.reads
-            elif type(one) is tuple:
-                self.reads += 1
+                self.reads += one.reads - 1
 
     # --- the graph
 
@@ -282,7 +295,8 @@ class LazyResult:
         """Enter the new result into the graph; computes operands first if one kernel would be too large."""
         own = ref(self)
         with lazy_lock:
-            self.limit_size()
+            if self.size > MOST_STEPS or self.reads > MOST_ARRAYS:
+                self.limit_size()
             for one in self.args:
                 if type(one) is tuple:
                     _guard(one[0], own)
@@ -300,14 +314,13 @@ class LazyResult:
 
     def limit_size(self) -> None:
         """Compute operands until one kernel can compute the others and this."""
-        while self.size > MOST_STEPS or self.reads > MOST_ARRAYS:
+        while True:
             steps = self.steps()
-            arrays = {_identity(one) for step in steps for one in step.args if not isinstance(one, np.generic)}
-            arrays.difference_update(steps)
-            self.size, self.reads = len(steps), len(arrays)
-            if self.size > MOST_STEPS or self.reads > MOST_ARRAYS:
-                lazy = [one for one in self.args if type(one) is LazyResult and one.storage is None]
-                max(lazy, key=lambda one: len(one.steps())).compute()
+            self.size, self.reads = len(steps), len(_Gathered(steps).arrays)
+            if self.size <= MOST_STEPS and self.reads <= MOST_ARRAYS:
+                return
+            lazy = [one for one in self.args if type(one) is LazyResult and one.storage is None]
+            max(lazy, key=lambda one: len(one.steps())).compute()
 
     def steps(self) -> list[LazyResult]:
         """This and the results that it needs and that are not computed, in the order of the operators."""
@@ -350,28 +363,30 @@ class LazyResult:
             self.publish(storage)
 
     def compute(self) -> None:
-        """Compute this unless it is computed."""
-        with lazy_lock:
+        """Compute this unless it is computed, with the lock held."""
+        if self.storage is None:
+            steps = [self]
+            for one in self.args:
+                if type(one) is LazyResult and one.storage is None:
+                    steps = self.ready()
+                    break
             if self.storage is None:
-                steps = self.ready()
-                if self.storage is None:
-                    _run(steps)
+                _run(steps)
 
-    def done(self, made: Storage) -> None:
+    def done(self, buffer: Any, pool_queue: Any, queue: cl.CommandQueue, event: cl.Event) -> None:
         """Set the computed memory."""
-        target, storage = self.target(), made
-        if target is not None:
-            storage = target
-            set_buffer(storage, made.buffer)
-            storage.queue, storage.event = made.queue, made.event
-            storage.pool_queue, made.pool_queue = made.pool_queue, None
+        storage = self.target()
+        if storage is None:
+            storage = Storage(None, self.device)
+        set_buffer(storage, buffer)
+        storage.queue, storage.event, storage.pool_queue = queue, event, pool_queue
         self.storage, self.args = storage, ()
         self.publish(storage)
 
     def publish(self, storage: Storage) -> None:
         """Make the memory a normal one, or guarded by the results that need this one."""
-        readers = self.needed_by()
-        storage.lazy = Guards(map(ref, readers))
+        readers = self.needed_by() if self.consumers else ()
+        storage.lazy = Guards(map(ref, readers)) if readers else None
         storage.__class__ = GuardedStorage if readers else Storage  # type: ignore[assignment]
 
 
@@ -428,45 +443,37 @@ def _guard(storage: Storage, reader: Any) -> None:
         storage.__class__ = GuardedStorage
 
 
-def _identity(one: Any) -> Any:
-    """What distinguishes an operand from others."""
-    if type(one) is LazyResult:
-        return one if one.storage is None else (id(one.storage), 0, one.operation.strides)
-    return id(one[0]), one[1], one[2]
-
-
 class _Gathered:
     """The arrays and numbers that some steps read. key: the operation of each step and its two operands: n for the n-th
     array, _STEP + n for the n-th step, None for the next number. (-1 and -2 would have the same hash.)"""
 
-    __slots__ = ("arrays", "key", "kinds", "numbers")
+    __slots__ = ("arrays", "key", "numbers")
 
     def __init__(self, steps: Sequence[LazyResult]) -> None:
-        self.arrays: list[tuple[Storage, int, Any]] = []
-        self.kinds: list[np.dtype] = []
-        self.numbers: list[np.generic] = []
+        arrays: list[tuple[Storage, int, Any]] = []
+        numbers: list[np.generic] = []
         parts: list[Any] = ["fused"]
-        known: dict[Any, int] = {}
-        places = {step: n for n, step in enumerate(steps)}
-        for step in steps:
-            operation = step.operation
-            parts.append(operation)
-            for at, one in enumerate(step.args):
+        known: dict[Any, int] = {}  # arrays and steps
+        for n, step in enumerate(steps):
+            parts.append(step.operation)
+            for one in step.args:
                 if type(one) is LazyResult:
                     if one.storage is None:
-                        parts.append(_STEP + places[one])
+                        parts.append(known[one])
                         continue
                     one = one.storage, 0, one.operation.strides
                 elif type(one) is not tuple:
-                    self.numbers.append(one)
+                    numbers.append(one)
                     parts.append(None)
                     continue
-                found = known.setdefault((id(one[0]), one[1], one[2]), len(self.arrays))
-                if found == len(self.arrays):
-                    self.arrays.append(one)
-                    self.kinds.append(operation.kinds[at])
-                parts.append(found)
-        self.key = tuple(parts)
+                same = id(one[0]), one[1], one[2]
+                at = known.get(same)
+                if at is None:
+                    at = known[same] = len(arrays)
+                    arrays.append(one)
+                parts.append(at)
+            known[step] = _STEP + n
+        self.arrays, self.numbers, self.key = arrays, numbers, tuple(parts)
 
 
 class _Launch:
@@ -487,35 +494,41 @@ def _run(steps: list[Any]) -> None:
     """Compute the last step; the other steps are needed only for it."""
     step, gathered = steps[-1], _Gathered(steps)
     device = step.device
-    if len(steps) > 1 and _known(device, gathered) is None and not seen_before(device, gathered.key):
+    known = _known(device, gathered)
+    if known is None and len(steps) > 1 and not seen_before(device, gathered.key):
         for at, one in enumerate(steps):
             _run([one])
             steps[at] = None  # releases memory that the next steps do not need
         return
-    made = Storage.allocated(device, device._own_queue(), step.operation.nbytes)
-    made.event = _launch(steps, gathered, made.buffer)
-    step.done(made)
-
-
-def _launch(steps: Sequence[LazyResult], gathered: _Gathered, buffer: Any, offset: int = 0) -> cl.Event:
-    """Enqueue the kernel of some steps, which writes to a buffer from the element `offset` on."""
-    device, arrays, known = steps[-1].device, gathered.arrays, _known(steps[-1].device, gathered)
     queue = device._own_queue()
+    buffer, pool_queue = allocation(device, queue, step.operation.nbytes)
+    step.done(buffer, pool_queue, queue, _launch(device, known, steps, gathered, buffer, 0))
+
+
+def _launch(
+    device: Device,
+    known: _Launch | None,
+    steps: Sequence[LazyResult],
+    gathered: _Gathered,
+    buffer: Any,
+    offset: int,
+) -> cl.Event:
+    """Enqueue the kernel of some steps, which writes to a buffer from the element `offset` on."""
+    queue, arrays = device._own_queue(), gathered.arrays
     waits: list[cl.Event] = []
-    for storage, _, _ in arrays:
+    given, offsets = [buffer], [np.int64(offset) if offset else _NO_OFFSET]
+    for storage, at, _ in arrays:
         if storage.queue is not queue or storage.others is not None:
             waits += Storage.waits(storage, queue)
-    given = [
-        buffer,
-        *[buffer_of(one[0]) for one in arrays],
-        np.int64(offset) if offset else _NO_OFFSET,
-        *[np.int64(one[1]) if one[1] else _NO_OFFSET for one in arrays],
-        *gathered.numbers,
-    ]
+        given.append(buffer_of(storage))
+        offsets.append(np.int64(at) if at else _NO_OFFSET)
+    given += offsets
+    given += gathered.numbers
     event = None
     try:
         if known is not None:
-            event = known.prepared.enqueue(queue, [*given, *known.indexes], waits)
+            given += known.indexes
+            event = known.prepared.enqueue(queue, given, waits)
         else:
             event = _first_launch(device, queue, steps, gathered, given, waits)
         for storage, _, _ in arrays:
@@ -554,17 +567,20 @@ def _first_launch(
 
 def _plan(device: Device, operations: Sequence[Operation], gathered: _Gathered) -> Prepared:
     """The kernel of some steps and its launch."""
-    last, arrays = operations[-1], gathered.arrays
+    last, count = operations[-1], len(gathered.arrays)
+    refs = [gathered.key[3 * n + 2 : 3 * n + 4] for n in range(len(operations))]
+    kinds = {
+        at: kind for pair, one in zip(refs, operations, strict=True) for at, kind in zip(pair, one.kinds, strict=True)
+    }
     inputs: list[Any] = [
-        Operand("array", None, offset, last.shape, strides, kind)
-        for (_, offset, strides), kind in zip(arrays, gathered.kinds, strict=True)
+        Operand("array", None, offset, last.shape, strides, kinds[n])
+        for n, (_, offset, strides) in enumerate(gathered.arrays)
     ]
     inputs += [one.number.type(0) for one in operations if one.number is not None]
-    number = itertools.count(len(arrays))
+    number = itertools.count(count)
     steps = []
-    for n, operation in enumerate(operations):
-        refs = gathered.key[3 * n + 2 : 3 * n + 4]
-        places = [next(number) if at is None else at if at < _STEP else len(inputs) + at - _STEP for at in refs]
+    for operation, pair in zip(operations, refs, strict=True):
+        places = [next(number) if at is None else at if at < _STEP else len(inputs) + at - _STEP for at in pair]
         steps.append(elementwise.Step(operation.op, tuple(places), operation.dtype))
     name = f"elementwise_{last.op}" if len(steps) == 1 else "elementwise_fused"
     target = Operand("out", None, 0, last.shape, last.strides, last.dtype)

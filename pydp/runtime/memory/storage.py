@@ -49,6 +49,14 @@ def memory_of(buffer: Any) -> tuple[int, int]:
         return id(buffer), 0
 
 
+def allocation(device: Any, queue: cl.CommandQueue, nbytes: int) -> tuple[Any, cl.CommandQueue | None]:
+    """A new buffer for a first use on `queue`, and the queue of its pool; None if it is from no pool."""
+    if _POOLED_FROM <= nbytes <= device.profile.max_allocation // 8 * 7:
+        release_pending()
+        return take(device, queue, nbytes), queue
+    return create(device.context, cl.mem_flags.READ_WRITE, nbytes), None
+
+
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Storage:
     """A device buffer with the last event of every queue that used it.
@@ -72,12 +80,7 @@ class Storage:
     def allocated(cls, device: Any, queue: cl.CommandQueue, nbytes: int) -> Storage:
         """New memory for a first use on `queue`. Larger memory returns to a pool after its last view is deleted."""
         made = cls(None, device, queue)
-        if _POOLED_FROM <= nbytes <= device.profile.max_allocation // 8 * 7:
-            release_pending()
-            made.buffer = take(device, queue, nbytes)
-            made.pool_queue = queue
-        else:
-            made.buffer = create(device.context, cl.mem_flags.READ_WRITE, nbytes)
+        made.buffer, made.pool_queue = allocation(device, queue, nbytes)
         return made
 
     def check_alive(self) -> None:
