@@ -50,7 +50,7 @@ class FieldData(Strided):
         self._array: Any = None  # a pyopencl Array on the same memory, if one was made
         self._writable = writable
         self.dtype = dtype
-        self.shape = shape
+        self._shape = shape
         self.strides = c_strides(shape) if strides is None else strides
         self.offset = offset
 

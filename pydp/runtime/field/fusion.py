@@ -128,15 +128,25 @@ def lazy_operator(field: Any, op: str, other: Any, swapped: bool = False) -> Any
         return None
     if device._queue is None:
         device._own_queue()  # raises an error in a forked process
-    if operation.number is None:
-        second: Any = _source(other, operation, 1)
-    elif kind is int and op in _COMPARISONS and known_result(op, other, operation.number) is not None:
-        return None
-    else:
+    views = operation.views
+    first: Any
+    second: Any
+    if operation.number is not None:
+        if kind is int and op in _COMPARISONS and known_result(op, other, operation.number) is not None:
+            return None
         second = _number(other, operation.number)
-    first = _source(field, operation, 1 if swapped else 0)
-    if first is None or second is None:
-        return None
+    elif type(other._storage) is LazyStorage:
+        second = _source(other, operation, 1)
+    else:
+        second = other._storage, other.offset, views[1]
+        if second[0].array is not None:  # pydp does not see all uses of the memory
+            return None
+    if type(storage) is LazyStorage:
+        first = _source(field, operation, 1 if swapped else 0)
+    else:
+        first = storage, field.offset, views[1 if swapped else 0]
+        if storage.array is not None:
+            return None
     made = LazyResult(device, operation, (second, first) if swapped else (first, second))
     result = LazyStorage(device, made)
     made.target = ref(result)
@@ -169,10 +179,10 @@ def combined_in_place(field: Any, op: str, other: Any) -> bool:
         if len(steps) == 1:
             return False
         gathered = _Gathered(steps)
-        known = _known(device, gathered)
+        known = device.recordings.get(gathered.key) or device.recordings.find(gathered.key)
         if known is None and not seen_before(device, gathered.key):
             return False
-        _launch(device, known, steps, gathered, buffer, field.offset)
+        _launch(device, device._own_queue(), known, steps, gathered, buffer, field.offset)
         return True
 
 
@@ -245,7 +255,7 @@ def broadcast_shape(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int,
 
 
 def _source(field: FieldData, operation: Operation, at: int) -> Any:
-    """An operand: a LazyResult, or (storage, offset, strides). None if pydp does not see all uses of the memory."""
+    """An operand that is a result of operators: a LazyResult, or (storage, offset, strides)."""
     storage = field._storage
     if type(storage) is LazyStorage:
         lazy = storage.lazy
@@ -257,8 +267,6 @@ def _source(field: FieldData, operation: Operation, at: int) -> Any:
         ):
             return lazy
         storage.settle()  # a view, or an array that is repeated: computed once
-    if storage.array is not None:
-        return None
     return storage, field.offset, operation.views[at]
 
 
@@ -280,14 +288,15 @@ class LazyResult:
         self.args: tuple[Any, ...] = args
         self.storage: Storage | None = None
         self.target: Any = None
-        self.consumers: list[Any] = []
+        self.consumers: Any = ()
         self.order = next(_order)
-        self.size, self.reads = 1, 2
+        size, reads = 1, 2
         left, right = args
-        for one in args if left is not right else (left,):
-            if type(one) is LazyResult:
-                self.size += one.size
-                self.reads += one.reads - 1
+        if type(left) is LazyResult:
+            size, reads = size + left.size, reads + left.reads - 1
+        if type(right) is LazyResult and right is not left:
+            size, reads = size + right.size, reads + right.reads - 1
+        self.size, self.reads = size, reads
 
     # --- the graph
 
@@ -302,7 +311,7 @@ class LazyResult:
                     _guard(one[0], own)
                 elif type(one) is LazyResult:
                     if one.storage is None:
-                        one.consumers.append(own)
+                        one.consumers = (*one.consumers, own)
                     else:
                         _guard(one.storage, own)
         waiting = self.device.lazy
@@ -379,7 +388,7 @@ class LazyResult:
         if storage is None:
             storage = Storage(None, self.device)
         set_buffer(storage, buffer)
-        storage.queue, storage.event, storage.pool_queue = queue, event, pool_queue
+        storage.queue, storage.event, storage.pool_queue, storage.others = queue, event, pool_queue, None
         self.storage, self.args = storage, ()
         self.publish(storage)
 
@@ -449,7 +458,14 @@ class _Gathered:
 
     __slots__ = ("arrays", "key", "numbers")
 
+    key: tuple[Any, ...]
+
     def __init__(self, steps: Sequence[LazyResult]) -> None:
+        if len(steps) == 1:  # the same, faster
+            left, right = steps[0].args
+            if type(left) is type(right) is tuple and left[0] is not right[0]:
+                self.arrays, self.numbers, self.key = [left, right], [], ("fused", steps[0].operation, 0, 1)
+                return
         arrays: list[tuple[Storage, int, Any]] = []
         numbers: list[np.generic] = []
         parts: list[Any] = ["fused"]
@@ -485,28 +501,24 @@ class _Launch:
         self.prepared, self.indexes = prepared, indexes
 
 
-def _known(device: Device, gathered: _Gathered) -> _Launch | None:
-    found: _Launch | None = device.recordings.get(gathered.key) or device.recordings.find(gathered.key)
-    return found
-
-
 def _run(steps: list[Any]) -> None:
     """Compute the last step; the other steps are needed only for it."""
     step, gathered = steps[-1], _Gathered(steps)
     device = step.device
-    known = _known(device, gathered)
+    known = device.recordings.get(gathered.key) or device.recordings.find(gathered.key)
     if known is None and len(steps) > 1 and not seen_before(device, gathered.key):
         for at, one in enumerate(steps):
             _run([one])
             steps[at] = None  # releases memory that the next steps do not need
         return
-    queue = device._own_queue()
+    queue = device._queue or device._own_queue()
     buffer, pool_queue = allocation(device, queue, step.operation.nbytes)
-    step.done(buffer, pool_queue, queue, _launch(device, known, steps, gathered, buffer, 0))
+    step.done(buffer, pool_queue, queue, _launch(device, queue, known, steps, gathered, buffer, 0))
 
 
 def _launch(
     device: Device,
+    queue: cl.CommandQueue,
     known: _Launch | None,
     steps: Sequence[LazyResult],
     gathered: _Gathered,
@@ -514,7 +526,7 @@ def _launch(
     offset: int,
 ) -> cl.Event:
     """Enqueue the kernel of some steps, which writes to a buffer from the element `offset` on."""
-    queue, arrays = device._own_queue(), gathered.arrays
+    arrays = gathered.arrays
     waits: list[cl.Event] = []
     given, offsets = [buffer], [np.int64(offset) if offset else _NO_OFFSET]
     for storage, at, _ in arrays:

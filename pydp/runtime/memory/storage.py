@@ -176,9 +176,7 @@ class LazyStorage(_Settling):
     __slots__ = ()
 
     def __init__(self, device: Any, lazy: Any) -> None:
-        set_buffer(self, None)
-        self.device, self.lazy = device, lazy
-        self.queue = self.event = self.array = self.others = self.pool_queue = None
+        self.device, self.lazy, self.array = device, lazy, None  # the other attributes are set when it is computed
 
     def note(self, event: cl.Event, queue: cl.CommandQueue, written: bool) -> None:
         """See Storage."""
@@ -201,7 +199,7 @@ class GuardedStorage(_Settling):
 
 
 buffer_of = vars(Storage)["buffer"].__get__
-"""The buffer of a Storage in any state; None for a LazyStorage."""
+"""The buffer of a Storage in any state but LazyStorage."""
 set_buffer = vars(Storage)["buffer"].__set__
 
 
