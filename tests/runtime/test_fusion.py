@@ -551,3 +551,29 @@ def test_bitwise_operators(device: Any, dtypes: str) -> None:
         pydp.field(floats(1)[0], device=device) & a
     with pytest.raises(InvalidArgument, match="~ is not defined for float32"):
         ~pydp.field(floats(1)[0], device=device)
+
+
+@pytest.mark.parametrize("place", ["_launch", "publish"])
+def test_an_interrupted_result_is_computed_later(device: Any, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = floats(2)
+    a, b = (pydp.field(one, device=device) for one in (x, y))
+    owner = fusion if place == "_launch" else fusion.LazyResult
+    real = getattr(owner, place)
+
+    def interrupted(*args: Any) -> None:
+        if place == "_launch":
+            real(*args)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    for _ in range(3):
+        result = a * b
+        other = result + b
+        monkeypatch.setattr(owner, place, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            result.event.wait()
+        a += 1
+        np.testing.assert_array_equal(result.get(), x * y)
+        result *= 2
+        np.testing.assert_array_equal(other.get(), x * y + y)
+        x = a.get()

@@ -282,6 +282,9 @@ class LazyResult:
         "__weakref__", "args", "consumers", "device", "operation", "order", "reads", "size", "storage", "target",
     )  # fmt: skip
 
+    size: int
+    reads: int
+
     def __init__(self, device: Device, operation: Operation, args: tuple[Any, Any]) -> None:
         self.device = device
         self.operation = operation

@@ -193,9 +193,9 @@ class GuardedStorage(_Settling):
 
     __slots__ = ()
 
-    def __del__(self, *_: Any) -> None:
-        self.__class__ = Storage  # type: ignore[assignment]  # a result that needs this memory would keep it alive
-        Storage.__del__(self)
+    def __del__(self, plain: Any = Storage, *_: Any) -> None:  # see Storage
+        self.__class__ = plain  # a result that needs this memory would keep it alive
+        plain.__del__(self)
 
 
 buffer_of = vars(Storage)["buffer"].__get__
