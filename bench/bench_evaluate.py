@@ -1,6 +1,11 @@
-"""Expressions of arrays beside NumPy and PyTorch, in bytes per second of the arrays and the result."""
+"""Expressions of arrays beside NumPy and PyTorch, in bytes per second of the arrays and the result.
+
+Operators of Fields, which one kernel computes, also run beside a kernel for each operator.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from pydp.bench import peers
@@ -8,6 +13,7 @@ from pydp.bench.limits import Limits
 from pydp.bench.measure import Row, alternating
 
 import pydp
+from pydp.runtime.field import fusion
 
 
 def run(device: pydp.Device, quick: bool = False) -> list[Row]:
@@ -39,4 +45,37 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         spent = seconds["pydp"]
         ratios = {peer: took / spent for peer, took in seconds.items() if peer != "pydp"}
         rows.append(Row("evaluate", f"{text}, {n}", device.name, spent, 3 * x.nbytes / spent / 1e9, "GB/s", ratios))
-    return rows
+    return [*rows, *(_operators(device, size, quick) for size in (n, 1000))]
+
+
+def _operators(device: pydp.Device, n: int, quick: bool) -> Row:
+    """Operators of Fields of n float32."""
+    arrays = list(np.random.default_rng(1).standard_normal((5, n), np.float32))
+    fields = [pydp.field(one, device=device) for one in arrays]
+
+    def expression(a: Any, x: Any, y: Any, z: Any, w: Any) -> Any:
+        return a * x + y * z - w
+
+    def on_device() -> Any:
+        result = expression(*fields)
+        result.event.wait()
+        return result
+
+    def separately() -> Any:
+        most, fusion.MOST_STEPS = fusion.MOST_STEPS, 0
+        try:
+            return on_device()
+        finally:
+            fusion.MOST_STEPS = most
+
+    np.testing.assert_array_equal(on_device().get(), expression(*arrays))
+    many = 1 if n > 10000 else 100  # calls of a measurement
+    calls: peers.Candidates = {
+        name: lambda call=call: [call() for _ in range(many)]  # type: ignore[misc]
+        for name, call in (("pydp", on_device), ("a kernel each", separately), ("NumPy", lambda: expression(*arrays)))
+    }
+    seconds = alternating(calls, repeats=5 if quick else 15, budget=6.0, warm=2)
+    spent = seconds["pydp"] / many
+    ratios = {peer: took / many / spent for peer, took in seconds.items() if peer != "pydp"}
+    rate = 6 * arrays[0].nbytes / spent / 1e9
+    return Row("evaluate", f"operators a * x + y * z - w, {n}", device.name, spent, rate, "GB/s", ratios)

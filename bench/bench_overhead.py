@@ -51,7 +51,9 @@ def _recorded(commands: list[Command]) -> Iterator[None]:
 
 
 def _add(a: Any, b: Any) -> Any:
-    return a + b
+    result = a + b
+    assert result.event is not None  # computes it
+    return result
 
 
 def _cases(device: pydp.Device) -> list[tuple[str, Callable[..., Any], tuple[np.ndarray, ...]]]:

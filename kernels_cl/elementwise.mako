@@ -7,16 +7,18 @@
 ## a launch has too many rows). All sizes are padded to whole work-groups. No local memory, no barrier.
 ##
 ## Parameters: name (of the kernel) · declarations (C text that the types need) · rank (1 to 8) · unit (rank 1 and all
-## strides 1) · out (C type) · inputs (list of {type: C type of an element, number: passed by value, lane: "real" |
-## "complex" | "bool" | "opaque"}) ·
-## op. For "copy" "add" "sub" "mul" "div": compute (C type of the operation) · unsigned (its unsigned form, or "") ·
-## scalar (component type of a complex compute type) · lane (of compute) · out_lane.
-## For "call": function (the source of a C function ``evaluate`` of all inputs in their own types).
-## For "eq" "ne" "lt" "le" "gt" "ge": relation (the C operator) · pair (how to compare two elements: comparison.pair in
-## pydp/runtime). The parameters of other operations are None.
+## strides 1) · out (C type) · inputs (list of {type: C type of an element, number: passed by value}) · kind (what is
+## computed):
+## "steps": steps, a list of operations; the last one gives the result. A step has op, args (list of {value: C name of an
+##   input or of an earlier result, type, lane: "real" | "complex" | "bool" | "opaque"}) and out (C type of its result).
+##   op "copy" "add" "sub" "mul" "div" "and" "or" "xor": compute (C type of the operation) · unsigned (its unsigned form, or "") · scalar
+##   (component type of a complex compute type) · lane (of compute) · out_lane.
+##   op "eq" "ne" "lt" "le" "gt" "ge": relation (the C operator) · pair (how to compare two elements: comparison.pair in
+##   pydp/runtime).
+## "call": function (the source of a C function ``evaluate`` of all inputs in their own types).
 ##
-## Integers wrap: they are added, subtracted and multiplied as unsigned integers. Products and sums are rounded
-## separately.
+## Integers wrap: they are added, subtracted and multiplied as unsigned integers. Each result is rounded to its own type,
+## so several steps in one kernel give the same bits as a kernel for each of them.
 <%def name="converted(x, type, to, have, want, component)">\
 % if have == want == "opaque" or (type == to and have == want):
 ${x}\
@@ -76,12 +78,47 @@ ${scalars_related(*places, member["pair"], "==")}
         }
 % endfor
 </%def>\
+## The result of a comparison.
+<%def name="comparison(step, result)">
+<% ends = [one["value"] for one in step["args"]] %>\
+        int found = 1;
+% if "members" in step["pair"]:
+${members_equal(*ends, step["pair"]["members"], 0)}
+        ${result} = (uchar)${"found" if step["op"] == "eq" else "!found"};
+% else:
+${scalars_related(*ends, step["pair"], step["relation"])}
+        ${result} = (uchar)found;
+% endif
+</%def>\
+## The result of an operation of numbers, or a copy.
+<%def name="arithmetic(step, result)">
+<% op, compute, lane, unsigned = (step[name] for name in ("op", "compute", "lane", "unsigned")) %>\
+% for name, one in zip(("x", "y"), step["args"]):
+        const ${compute} ${name} = ${converted(one["value"], one["type"], compute, one["lane"], lane, step["scalar"])};
+% endfor
+% if op == "copy":
+        const ${compute} z = x;
+% elif lane == "complex" and op == "mul":
+        const ${compute} z = (${compute})(x.x * y.x - x.y * y.y, x.x * y.y + x.y * y.x);
+% elif lane == "complex" and op == "div":
+        const ${compute} z = quotient_${compute}(x, y);
+% elif op == "div":
+        const ${compute} z = x / y;
+% else:
+<% sign = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}[op] %>\
+% if unsigned:
+        const ${compute} z = (${compute})((${unsigned})x ${sign} (${unsigned})y);
+% else:
+        const ${compute} z = x ${sign} y;
+% endif
+% endif
+        ${result} = ${converted("z", compute, step["out"], lane, step["out_lane"], "float")};
+</%def>\
 #pragma OPENCL FP_CONTRACT OFF
 ${declarations}
-<% compares = op in ("eq", "ne", "lt", "le", "gt", "ge") %>\
-% if op == "div" and lane == "complex":
+% for scalar, compute in sorted({(one["scalar"], one["compute"]) for one in steps if one["op"] == "div" and one["lane"] == "complex"}):
 ## Smith's algorithm: divide by the larger part of the divisor first, which avoids overflow of squares.
-${compute} quotient(${compute} a, ${compute} b)
+${compute} quotient_${compute}(${compute} a, ${compute} b)
 {
     const int wide = fabs(b.x) >= fabs(b.y);
     const ${scalar} large = wide ? b.x : b.y, small = wide ? b.y : b.x;
@@ -92,7 +129,7 @@ ${compute} quotient(${compute} a, ${compute} b)
     return wide ? (${compute})((a.x + a.y * ratio) / divisor, (a.y - a.x * ratio) / divisor)
                 : (${compute})((a.x * ratio + a.y) / divisor, (a.y * ratio - a.x) / divisor);
 }
-% endif
+% endfor
 ${function}
 __kernel void ${name}(__global ${out}* out, long out_at,
 % for n, one in enumerate(inputs):
@@ -141,42 +178,25 @@ def place(array):
         return array + "_at + column"
     return array + "_at + " + " + ".join(f"k{axis} * {array}_s{axis}" for axis in range(rank))
 %>\
-% if compares:
-<% ends = ["a%d" % n if one["number"] else "a%d[%s]" % (n, place("a%d" % n)) for n, one in enumerate(inputs)] %>\
-        int found = 1;
-% if "members" in pair:
-${members_equal(*ends, pair["members"], 0)}
-        out[${place("out")}] = (uchar)${"found" if op == "eq" else "!found"};
-% else:
-${scalars_related(*ends, pair, relation)}
-        out[${place("out")}] = (uchar)found;
-% endif
-% elif op == "call":
+% if kind == "call":
         out[${place("out")}] = evaluate(${", ".join("a%d" % n if one["number"] else "a%d[%s]" % (n, place("a%d" % n)) for n, one in enumerate(inputs))});
 % else:
 % for n, one in enumerate(inputs):
 % if not one["number"]:
         const ${one["type"]} e${n} = a${n}[${place(f"a{n}")}];
 % endif
-        const ${compute} x${n} = ${converted(("a" if one["number"] else "e") + str(n), one["type"], compute, one["lane"], lane, scalar)};
 % endfor
-% if op == "copy":
-        const ${compute} y = x0;
-% elif lane == "complex" and op == "mul":
-        const ${compute} y = (${compute})(x0.x * x1.x - x0.y * x1.y, x0.x * x1.y + x0.y * x1.x);
-% elif lane == "complex" and op == "div":
-        const ${compute} y = quotient(x0, x1);
-% elif op == "div":
-        const ${compute} y = x0 / x1;
+% for n, one in enumerate(steps):
+        ${one["out"]} r${n};
+        {
+% if one["relation"]:
+${comparison(one, f"r{n}")}
 % else:
-<% sign = {"add": "+", "sub": "-", "mul": "*"}[op] %>\
-% if unsigned:
-        const ${compute} y = (${compute})((${unsigned})x0 ${sign} (${unsigned})x1);
-% else:
-        const ${compute} y = x0 ${sign} x1;
+${arithmetic(one, f"r{n}")}
 % endif
-% endif
-        out[${place("out")}] = ${converted("y", compute, out, lane, out_lane, "float")};
+        }
+% endfor
+        out[${place("out")}] = r${len(steps) - 1};
 % endif
     }
 }

@@ -8,23 +8,31 @@ from typing import Any
 
 from pydp.algorithms.forall import forall
 from pydp.errors import InvalidArgument
-from pydp.model.explanation import Explanation, given
+from pydp.model.explanation import Explanation, given, sources_of
 from pydp.model.family import ProblemFound, SpecProbe
 from pydp.model.modelled import model_description
+from pydp.runtime.field.field import Field
+from pydp.runtime.field.fusion import pending
 
 __all__ = ["explain"]
 
 
-def explain(fn: Callable[..., Any], *args: Any, **kw: Any) -> Explanation:
+def explain(fn: Callable[..., Any] | Field, *args: Any, **kw: Any) -> Explanation:
     """Describe the kernels and choices of ``fn(*args, **kw)`` on the device that it would use. Nothing is launched.
 
     fn: a function of pydp (``pydp.scan``), or your own function for forall, decorated or not. Your own function is
-    followed by the grid and its arguments. Values of arrays are not read. Raises the errors that the call would raise
-    for invalid arguments, and InvalidArgument for unknown parameters and for any other function.
+    followed by the grid and its arguments. Or the result of operators of Fields: ``explain(a * x + y)`` describes the
+    kernel that will compute it. Values of arrays are not read. Raises the errors that the call would raise for invalid
+    arguments, and InvalidArgument for unknown parameters and for any other function.
 
     >>> print(pydp.explain(pydp.reduce, x, "+"))          # doctest: +SKIP
     >>> print(pydp.explain(double, a.shape, a))           # doctest: +SKIP
+    >>> print(pydp.explain(a * x + y))                    # doctest: +SKIP
     """
+    if isinstance(fn, Field):
+        if args or kw:
+            raise InvalidArgument("a Field is explained without further arguments; pass explain(a * x + y)")
+        return _of_operators(fn)
     if not hasattr(fn, "__pydp_explain__") and _is_users(fn):
         if not args:
             name = getattr(fn, "__name__", "a function")
@@ -40,6 +48,32 @@ def explain(fn: Callable[..., Any], *args: Any, **kw: Any) -> Explanation:
     if "specialization" in found.facts:
         _add_the_model(found, lambda asking: describe(call.but(spec=asking)))
     return found
+
+
+def _of_operators(field: Field) -> Explanation:
+    """How the result of operators is computed."""
+    found = pending(field)
+    facts: dict[str, object] = {"device": field.device.name, "result": f"{field.shape} {field.dtype}"}
+    if found is None:
+        return Explanation("elements of a Field", facts, ["the elements are computed already, or being computed"])
+    facts |= {
+        "operators": " ".join(found.operators),
+        "arrays": found.arrays,
+        "numbers": found.numbers,
+        "launches": f"1 x {found.kernel.name}",
+    }
+    choices = [
+        "one kernel computes operators that follow one another; each array is read once, only the result is stored",
+        "it runs when the result is used, before an operand changes, or at the next call of pydp on this device",
+    ]
+    if len(found.operators) > 1:
+        choices.append("the first time that an expression occurs, a kernel for each operator computes it: no build")
+    if found.needed:
+        choices.append(
+            f"the program or other expressions may need {found.needed} of the intermediate results: a result that "
+            "several expressions need is computed first and stored; others are computed again if the program uses them"
+        )
+    return Explanation("operators of Fields", facts, choices, sources_of([found.kernel]))
 
 
 def _add_the_model(found: Explanation, described: Callable[[SpecProbe], Explanation]) -> None:

@@ -443,4 +443,4 @@ class Call:
 
 def _is_whole(owner: Any) -> bool:
     """Whether pydp made the buffer; such a buffer is never a sub-buffer."""
-    return type(owner) is Storage and owner.array is None
+    return isinstance(owner, Storage) and owner.array is None

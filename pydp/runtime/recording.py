@@ -54,7 +54,7 @@ from pydp.space import Extent, Grid, Index
 if TYPE_CHECKING:
     from pydp.runtime.programs.program import Kernel
 
-__all__ = ["Recorder", "claim", "recorded"]
+__all__ = ["Recorder", "claim", "recorded", "seen_before"]
 
 _PLAIN = frozenset((str, int, bool, type(None), BuiltinFunctionType, np.ufunc))
 _SEQUENCES = frozenset((tuple, list, Extent, Index))
@@ -258,9 +258,9 @@ class Recording:
         else:
             for at, field in enumerate(fields):
                 storage = field._storage
+                given[at] = storage.buffer  # first: it may compute a result, which adds events
                 if storage.queue is not queue or storage.others is not None or storage.array is not None:
                     waits += storage.waits(queue)
-                given[at] = storage.buffer
         results: list[Any] = []
         made: list[Storage] = []
         for shape, strides, dtype, nbytes, slot in self.outputs:
@@ -377,7 +377,7 @@ def recorded(
                 result = known.run(device, queue, arrays, fields)
                 if result is not NotImplemented:
                     return result
-            elif known is None and _seen_before(device, key):
+            elif known is None and seen_before(device, key):
                 return _record(functools.partial(function, *args, **named), device, key, arrays)
         if _current.recorder is None:
             return function(*args, **named)
@@ -392,7 +392,7 @@ def recorded(
     return repeated
 
 
-def _seen_before(device: Device, key: Hashable) -> bool:
+def seen_before(device: Device, key: Hashable) -> bool:
     """Whether a call with this key was made before. Numbers may differ in every call, so this keeps no keys: they must
     not evict recordings, and the garbage collector would visit them. Two keys may have the same hash; the first call
     with the second one is then recorded, too."""

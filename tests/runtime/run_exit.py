@@ -49,6 +49,7 @@ def watched(field: Any) -> Any:
 def made() -> Any:
     """A Field whose memory is from the pool."""
     field = pydp.field(np.ones(N, np.float32)) + 1
+    assert field.event is not None  # computes it
     assert field._storage.pool_queue is not None
     return watched(field)
 

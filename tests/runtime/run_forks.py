@@ -121,6 +121,8 @@ def every_call() -> None:
     ]
     for call in repeated * 3:  # runs from a recording at last
         call()
+    want = f.get() * 2 + 1
+    waiting = f * 2 + 1  # not computed
     calls = [
         *repeated,
         f.get,
@@ -140,6 +142,10 @@ def every_call() -> None:
         lambda: f.array,
         lambda: f.event,
         lambda: f + 1,
+        waiting.get,
+        lambda: waiting.event,
+        lambda: waiting * 2,
+        lambda: waiting.T * 2,
         lambda: f @ f,
         f.copy,
         lambda: pydp.field(x),
@@ -185,6 +191,7 @@ def every_call() -> None:
 
     child(work)
     child(work, sys.exit)
+    assert np.array_equal(waiting.get(), want)
     right()
     assert f.get()[-1] == 100000
 

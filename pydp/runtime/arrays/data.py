@@ -50,7 +50,7 @@ class FieldData(Strided):
         self._array: Any = None  # a pyopencl Array on the same memory, if one was made
         self._writable = writable
         self.dtype = dtype
-        self.shape = shape
+        self._shape = shape
         self.strides = c_strides(shape) if strides is None else strides
         self.offset = offset
 
@@ -141,7 +141,7 @@ class FieldData(Strided):
     def event(self) -> cl.Event | None:
         """The event of the last command that used the memory; None before the first."""
         raise_if_lost()
-        return self._storage.event
+        return self._storage.last_event()
 
     def _view(self, layout: Layout, writable: bool | None = None) -> Self:
         shape, strides, offset = layout

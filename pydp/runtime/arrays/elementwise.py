@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,11 +25,24 @@ if TYPE_CHECKING:
     from pydp.runtime.drivers.devices import Device
     from pydp.runtime.programs.program import Kernel
 
-_UFUNCS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide}
+_UFUNCS = {
+    **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide},
+    **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
+}
 _PAIR = cl.cltypes.ulong2
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
 # Dtypes that cannot be kernel arguments, and the dtypes that carry their values.
 _BY_VALUE: dict[np.dtype, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(np.bool_): np.dtype(np.uint8)}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One operation of a kernel. op: as in :func:`apply`, except "call". args: the positions of its arguments in the
+    inputs of the kernel followed by the results of all steps. dtype: of the result."""
+
+    op: str
+    args: tuple[int, ...]
+    dtype: np.dtype
 
 
 class Launcher(Protocol):
@@ -118,10 +132,10 @@ def apply(
 ) -> None:
     """Enqueue ``target[...] = op(inputs...)``; inputs are numbers or operands that broadcast to the target.
 
-    op: "copy", "add", "sub", "mul", "div", computed in the target's dtype; or "eq", "ne", "lt", "le", "gt", "ge" of two
-    inputs, compared as NumPy does, with a boolean target; or "call": the C function ``evaluate`` of the source
-    `function` on the inputs in their own types (float for a half number). Raises UnsupportedOnDevice for a dtype
-    without arithmetic on the device.
+    op: "copy", "add", "sub", "mul", "div", "and", "or", "xor", computed in the target's dtype; or "eq", "ne", "lt",
+    "le", "gt", "ge" of two inputs, compared as NumPy does, with a boolean target; or "call": the C function
+    ``evaluate`` of the source `function` on the inputs in their own types (float for a half number). Raises
+    UnsupportedOnDevice for a dtype without arithmetic on the device.
     """
     if target.size == 0:
         return
@@ -140,12 +154,14 @@ def apply(
         plan = call.device.plans.make(key, _plan, call.device, op, ready, target, turning, function)
     args: list[Any] = [target.buffer, np.int64(target.offset)]
     for one in ready:
-        if isinstance(one, Operand):
-            args += (one.buffer, np.int64(one.offset))
-        else:
-            kind = _BY_VALUE.get(one.dtype)
-            args.append(one if kind is None else one.astype(kind))
+        args += (one.buffer, np.int64(one.offset)) if isinstance(one, Operand) else (by_value(one),)
     call.launch(plan.kernel, plan.global_size, plan.local_size, *args, *plan.rest)
+
+
+def by_value(number: np.generic) -> np.generic:
+    """A number as an argument of a kernel."""
+    kind = _BY_VALUE.get(number.dtype)
+    return number if kind is None else number.astype(kind)
 
 
 def _layout(one: Operand | np.generic) -> Any:
@@ -168,27 +184,49 @@ def _plan(
     turning: TransposeTiling | None,
     function: str = "",
 ) -> Prepared:
-    arrays = [one for one in inputs if isinstance(one, Operand)]
+    check_dtypes(device, op, inputs, target)
+    if op == "copy" and isinstance(inputs[0], Operand):
+        found = _transposed(inputs[0], target)
+        if found is not None:
+            return copy_transposed.prepare(device, target.dtype, *found, turning)
+    steps = () if op == "call" else (Step(op, tuple(range(len(inputs))), target.dtype),)
+    return prepare(device, f"elementwise_{op}", steps, inputs, target, function)
+
+
+def check_dtypes(device: Device, op: str, inputs: Sequence[Any], target: Any) -> None:
+    """Raise UnsupportedOnDevice unless the device supports the dtypes of an operation."""
     compares = op in comparison.UFUNCS
-    for one in (target, *arrays):
-        check_supported(one.dtype, device, one.name, moved=not compares)
+    for one in (target, *inputs):
+        if isinstance(one, Operand):
+            check_supported(one.dtype, device, one.name, moved=not compares)
     if compares:
         for dtype in comparison.dtypes_within(inputs[0].dtype, inputs[1].dtype):
             check_supported(dtype, device, "a comparison")
-    if op == "copy" and len(arrays) == 1:
-        found = _transposed(arrays[0], target)
-        if found is not None:
-            return copy_transposed.prepare(device, target.dtype, *found, turning)
-    sizes, steps = collapse(target.shape, [target.strides, *(one.strides for one in arrays)])
-    unit = len(sizes) == 1 and all(step == [1] for step in steps)
+
+
+def prepare(
+    device: Device, name: str, steps: Sequence[Step], inputs: Sequence[Any], target: Operand, function: str = ""
+) -> Prepared:
+    """The kernel and launch that compute the steps, or ``evaluate`` of the source `function` without steps. The inputs
+    are numbers and operands of the target's shape."""
+    arrays = [one for one in inputs if isinstance(one, Operand)]
+    sizes, strides = collapse(target.shape, [target.strides, *(one.strides for one in arrays)])
+    unit = len(sizes) == 1 and all(one == [1] for one in strides)
     dtypes = tuple(one.dtype for one in inputs)
     numbers = tuple(not isinstance(one, Operand) for one in inputs)
-    params = {**_params(op, dtypes, numbers, target.dtype, len(sizes), unit), "function": function}
+    params = {
+        "name": name,
+        "kind": "steps" if steps else "call",
+        "rank": len(sizes),
+        "unit": unit,
+        "function": function,
+        **_params(steps, dtypes, numbers, target.dtype),
+    }
     columns, rows = sizes[-1], prod(sizes[:-1])
     rest: list[Any] = []
     if not unit:
         for axis in range(len(sizes)):
-            rest += [np.int64(step[axis]) for step in steps]
+            rest += [np.int64(one[axis]) for one in strides]
         rest += [np.int64(size) for size in sizes[1:-1]]
         rest.append(np.int64(rows))
     rest.append(np.int64(columns))
@@ -196,7 +234,7 @@ def _plan(
     groups = -(-rows // along)  # split evenly over dimension 2 if too many for dimension 1
     shares = -(-groups // MOST_GROUPS)
     global_size = (-(-columns // across) * across, -(-groups // shares) * along, shares)
-    ready = kernel(device, "elementwise.mako", params["name"], params)
+    ready = kernel(device, "elementwise.mako", name, params)
     return Prepared(ready, global_size, (across, along, 1), tuple(rest))
 
 
@@ -223,38 +261,44 @@ def copying_kernel(device: Device, source: Operand, target: Operand, turning: Tr
 
 
 def _params(
-    op: str, dtypes: tuple[np.dtype, ...], numbers: tuple[bool, ...], target: np.dtype, rank: int, unit: bool
+    steps: Sequence[Step], dtypes: tuple[np.dtype, ...], numbers: tuple[bool, ...], target: np.dtype
 ) -> dict[str, Any]:
-    params: dict[str, Any] = {
-        "name": f"elementwise_{op}",
-        "rank": rank,
-        "unit": unit,
-        "op": op,
-        "out": c_name(target),
-        **dict.fromkeys(("compute", "lane", "scalar", "unsigned", "out_lane", "relation", "pair")),
-        "inputs": [
-            {"type": _argument_type(dtype, number), "number": number, "lane": lane(dtype)}
-            for dtype, number in zip(dtypes, numbers, strict=True)
-        ],
-    }
-    if op in comparison.UFUNCS:
-        within = comparison.dtypes_within(*dtypes)
-        return {
-            **params,
-            "declarations": c_declarations([*dtypes, *sorted(within, key=str)]),
-            "relation": comparison.SIGNS[op],
-            "pair": comparison.pair(*dtypes),
-        }
-    compute = np.dtype(np.uint8) if op != "copy" and target.kind == "b" else target
-    wraps = op != "copy" and compute.kind in "iu"
+    """The template parameters that depend on dtypes. numbers: whether each input is a number."""
+    types = [_argument_type(dtype, number) for dtype, number in zip(dtypes, numbers, strict=True)]
+    values = [
+        {"value": f"{'a' if number else 'e'}{n}", "type": one, "lane": lane(dtype)}
+        for n, (one, dtype, number) in enumerate(zip(types, dtypes, numbers, strict=True))
+    ]
+    kinds = [*dtypes]
+    made, declared = [], set(kinds) | {target}
+    for n, step in enumerate(steps):
+        args, of = [values[at] for at in step.args], [kinds[at] for at in step.args]
+        made.append({"op": step.op, "args": args, "out": c_name(step.dtype), **_operation(step, of)})
+        values.append({"value": f"r{n}", "type": c_name(step.dtype), "lane": lane(step.dtype)})
+        kinds.append(step.dtype)
+        declared |= {step.dtype, *(comparison.dtypes_within(*of) if step.op in comparison.UFUNCS else ())}
     return {
-        **params,
-        "declarations": c_declarations([*dtypes, target]),
-        "out_lane": lane(target),
+        "out": c_name(target),
+        "inputs": [{"type": one, "number": number} for one, number in zip(types, numbers, strict=True)],
+        "steps": made,
+        "declarations": c_declarations([*dtypes, *sorted(declared - set(dtypes), key=str)]),
+    }
+
+
+def _operation(step: Step, args: list[np.dtype]) -> dict[str, Any]:
+    """How a step computes its result. args: the dtypes of its arguments."""
+    unused = dict.fromkeys(("compute", "lane", "scalar", "unsigned", "out_lane", "relation", "pair"))
+    if step.op in comparison.UFUNCS:
+        return {**unused, "relation": comparison.SIGNS[step.op], "pair": comparison.pair(*args)}
+    compute = np.dtype(np.uint8) if step.op != "copy" and step.dtype.kind == "b" else step.dtype
+    wraps = step.op != "copy" and compute.kind in "iu"
+    return {
+        **unused,
         "compute": c_name(compute),
         "lane": lane(compute),
         "scalar": part(compute),
         "unsigned": ("ulong" if compute.itemsize == 8 else "uint") if wraps else "",
+        "out_lane": lane(step.dtype),
     }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import threading
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -64,6 +66,7 @@ class DeviceCore:
         self.kernels = BoundedCache(_MOST_KERNELS, weak=True)
         self.programs = BoundedCache(0, weak=True)  # programs of the kernels in use, by content
         self.launched: list[Any] = [None]  # the last launch: kernel and sizes; kernels set it
+        self.lazy: deque[Any] = deque()  # weak references to results to be started; see pydp.runtime.field.fusion
 
     @property
     def profile(self) -> Profile:
@@ -91,7 +94,13 @@ class DeviceCore:
 
     @property
     def queue(self) -> cl.CommandQueue:
-        """The in-order queue for calls without ``queue=``."""
+        """The in-order queue for calls without ``queue=``. Reading it starts the computation of all results of
+        operators of Fields that are not computed yet, so that ``device.queue.finish()`` waits for them, too."""
+        if self.lazy:
+            self.start_lazy()
+        return self._own_queue()
+
+    def _own_queue(self) -> cl.CommandQueue:
         if self._queue is None:
             forks.raise_if_lost()
             with self._lock:
@@ -102,6 +111,15 @@ class DeviceCore:
                     if self._queue is None:  # else a finalizer has made one meanwhile and uses it
                         self._queue = made
         return self._queue
+
+    def start_lazy(self) -> None:
+        """Start the computation of results of operators, in the order of the operators. An error is raised when the
+        result is used."""
+        with contextlib.suppress(IndexError):  # another thread may take the last one
+            while self.lazy:
+                step = self.lazy.popleft()()
+                if step is not None:
+                    step.start()
 
     def unbuilt(
         self, template: str, name: str, params: Mapping[str, object], source: str, options: Sequence[str]
@@ -122,6 +140,7 @@ def _take_drivers_away() -> None:
     for device in list(_made):
         forks.releases.kept.append(dict(vars(device)))
         device._context = device._queue = None
+        device.lazy.clear()
 
 
 def _kind(cl_device: cl.Device, driver: str) -> str:

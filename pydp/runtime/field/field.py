@@ -26,9 +26,16 @@ class Field(FieldOperators):
     Operations are asynchronous and run in the order of the device's queue. `get`, `copy_out` and ``np.asarray``
     wait for the data.
 
-    ``+ - * /`` and the comparisons ``== != < <= > >=`` work element by element, with the broadcasting and type rules of
-    NumPy. A comparison returns a field of booleans. A field has a truth value only if it has one element, and fields
-    are not hashable. ``f is g`` tests identity; ``(f == g).get().all()`` tests whether all elements are equal.
+    Operators that follow one another are computed in one kernel, without temporary arrays: ``a * x + y * z`` reads four
+    arrays and writes one. The values and errors are the same as with a kernel for each operator. An operator therefore
+    starts nothing. The device starts when the result is used, before an operand changes, at the next call of pydp on
+    the device, or when `event` of the result or the device's `queue` is read. Read ``c.event`` after ``c = a + b`` if
+    the host then works on something else. A result that is never used is not computed. Operators with NumPy or
+    pyopencl arrays, and with Fields whose `array` was read, are computed at once.
+
+    ``+ - * / & | ^ ~`` and the comparisons ``== != < <= > >=`` work element by element, with the broadcasting and type
+    rules of NumPy. A comparison returns a field of booleans. A field has a truth value only if it has one element, and
+    fields are not hashable. ``f is g`` tests identity; ``(f == g).get().all()`` tests whether all elements are equal.
 
     `strides` and `offset` count elements. All operations accept ranks 0 to 6. The dtype is a boolean, integer, float
     or complex type, an OpenCL vector, or a record.

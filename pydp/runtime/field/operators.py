@@ -1,4 +1,4 @@
-"""Operators of fields: ``+ - * /`` and comparisons with fields, arrays and numbers, and ``@``."""
+"""Operators of fields: ``+ - * / & | ^`` and comparisons with fields, arrays and numbers, ``~``, and ``@``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from pydp.errors import InvalidArgument, number_text
+from pydp.errors import InvalidArgument
 from pydp.runtime.arrays.comparison import compared_dtypes, known_result
 from pydp.runtime.arrays.data import FieldData
 from pydp.runtime.arrays.elementwise import apply, result_dtype
 from pydp.runtime.call import Call
+from pydp.runtime.field.fusion import broadcast_shape, combined_in_place, convert_number, lazy_operator
 from pydp.runtime.field.transfer import converted
 from pydp.runtime.placement import normal_input
 from pydp.runtime.recording import recorded
@@ -35,16 +36,29 @@ def _type_of(other: Any) -> Any:
 
 def _comparison(op: str) -> _Method:
     """The method of a comparison."""
-    return lambda self, other: self._compare(op, other)
+
+    def compare(self: Any, other: Any) -> Any:
+        result = lazy_operator(self, op, other)
+        return self._compare(op, other) if result is None else result
+
+    return compare
 
 
 def _arithmetic(op: str) -> tuple[_Method, _Method, _Method]:
     """The methods of an operator with the field on the left, on the right, and in place."""
-    return (
-        lambda self, other: self._combine(op, other),
-        lambda self, other: self._combine(op, other, swapped=True),
-        lambda self, other: self._combine(op, other, out=self),
-    )
+
+    def combine(self: Any, other: Any) -> Any:
+        result = lazy_operator(self, op, other)
+        return self._combine(op, other) if result is None else result
+
+    def swapped(self: Any, other: Any) -> Any:
+        result = lazy_operator(self, op, other, swapped=True)
+        return self._combine(op, other, swapped=True) if result is None else result
+
+    def in_place(self: Any, other: Any) -> Any:
+        return self if combined_in_place(self, op, other) else self._combine(op, other, out=self)
+
+    return combine, swapped, in_place
 
 
 class FieldOperators(FieldData):
@@ -62,7 +76,7 @@ class FieldOperators(FieldData):
         types = [self.dtype, _type_of(other)]
         dtype = result_dtype(op, *(types[::-1] if swapped else types))
         inputs = {"left": self, "right": other} if _is_array(other) else {"left": self}
-        shape = _broadcast(self.shape, tuple(other.shape)) if _is_array(other) else self.shape
+        shape = broadcast_shape(self.shape, tuple(other.shape)) if _is_array(other) else self.shape
         if out is not None:
             if not np.can_cast(dtype, out.dtype, casting="same_kind"):
                 raise InvalidArgument(f"a result of dtype {dtype} cannot be stored in a field of dtype {out.dtype}")
@@ -70,7 +84,7 @@ class FieldOperators(FieldData):
         # The field comes first in the inputs, so the result is a Field on either side of the operator.
         call = Call.begin(inputs, out=out)
         left = call.input("left")
-        right = call.input("right") if _is_array(other) else _number(other, dtype)
+        right = call.input("right") if _is_array(other) else convert_number(other, dtype)
         target = call.output(shape, dtype)
         apply(call, op, [right, left] if swapped else [left, right], target)
         return call.finish(target)
@@ -84,9 +98,9 @@ class FieldOperators(FieldData):
         if not (array or unlike or isinstance(other, _NUMBERS)):
             return NotImplemented
         dtype = self.dtype if unlike else compared_dtypes(op, self.dtype, _type_of(other))[1]
-        shape = _broadcast(self.shape, tuple(other.shape)) if array else self.shape
+        shape = broadcast_shape(self.shape, tuple(other.shape)) if array else self.shape
         known = None if array else np.bool_(op == "ne") if unlike else known_result(op, other, dtype)
-        number = _number(other, dtype) if known is None and not array else None
+        number = convert_number(other, dtype) if known is None and not array else None
         call = Call.begin({"left": self, "right": other} if array else {"left": self})
         left = call.input("left")
         right: Any = call.input("right") if array else number
@@ -108,9 +122,17 @@ class FieldOperators(FieldData):
     __sub__, __rsub__, __isub__ = _arithmetic("sub")
     __mul__, __rmul__, __imul__ = _arithmetic("mul")
     __truediv__, __rtruediv__, __itruediv__ = _arithmetic("div")
+    __and__, __rand__, __iand__ = _arithmetic("and")
+    __or__, __ror__, __ior__ = _arithmetic("or")
+    __xor__, __rxor__, __ixor__ = _arithmetic("xor")
 
     def __neg__(self) -> Self:
-        return self._combine("mul", -1)
+        return self * -1
+
+    def __invert__(self) -> Self:
+        if self.dtype.kind not in "biu":
+            raise InvalidArgument(f"~ is not defined for {self.dtype}; booleans and integers are accepted")
+        return self ^ (~np.zeros((), self.dtype))[()]
 
     def __pos__(self) -> Self:
         return self.copy()
@@ -134,21 +156,3 @@ def _matmul(left: Any, right: Any) -> Any:
     import pydp
 
     return pydp.matmul(left, right)
-
-
-def _number(value: Any, dtype: np.dtype) -> Any:
-    """Convert a number to `dtype`, in which the operation is computed."""
-    try:
-        with np.errstate(over="ignore"):  # a float that is too large becomes infinite
-            return np.asarray(value).astype(dtype)[()] if not isinstance(value, int) else dtype.type(value)
-    except OverflowError:
-        raise InvalidArgument(f"{number_text(value)} does not fit the dtype {dtype}") from None
-
-
-def _broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> tuple[int, ...]:
-    if left == right:
-        return left
-    try:
-        return np.broadcast_shapes(left, right)
-    except ValueError:
-        raise InvalidArgument(f"shapes {left} and {right} cannot be broadcast together") from None

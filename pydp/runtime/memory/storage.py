@@ -1,4 +1,9 @@
-"""Storage: a device buffer and the events that order its uses, shared by all views of the buffer."""
+"""Storage: a device buffer and the events that order its uses, shared by all views of the buffer.
+
+The classes `LazyStorage` and `GuardedStorage` are states of a Storage: the object changes its class. All uses of memory
+read `buffer` first, or call `waits` or `last_event`. In these two states this first computes what must be computed; in
+the normal state it costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from typing import Any
 import pyopencl as cl
 
 from pydp.errors import InvalidArgument
-from pydp.runtime.forks import releases
+from pydp.runtime.forks import fork_safe, releases
 from pydp.runtime.memory.deferred_release import later, release_pending
 from pydp.runtime.memory.host_memory import create
 from pydp.runtime.memory.released import is_released
@@ -19,6 +24,8 @@ from pydp.runtime.memory.scratch import take
 # Protects the events of all storages; without it, threads that use a storage on several queues would lose events. It is
 # reentrant, because a finalizer or a signal handler may use a storage in a thread that holds the lock.
 _order = threading.RLock()
+# Protects the results that are not computed yet, of all devices, and is held while one is computed.
+lazy_lock = fork_safe(threading.RLock())
 _MOST_OTHERS = 8  # queues; above this, completed events are removed
 _POOLED_FROM = 1 << 16  # bytes; above this, a pool lookup is cheaper than new pages
 
@@ -42,6 +49,14 @@ def memory_of(buffer: Any) -> tuple[int, int]:
         return id(buffer), 0
 
 
+def allocation(device: Any, queue: cl.CommandQueue, nbytes: int) -> tuple[Any, cl.CommandQueue | None]:
+    """A new buffer for a first use on `queue`, and the queue of its pool; None if it is from no pool."""
+    if _POOLED_FROM <= nbytes <= device.profile.max_allocation // 8 * 7:
+        release_pending()
+        return take(device, queue, nbytes), queue
+    return create(device.context, cl.mem_flags.READ_WRITE, nbytes), None
+
+
 @dataclass(slots=True, weakref_slot=True, eq=False)
 class Storage:
     """A device buffer with the last event of every queue that used it.
@@ -49,7 +64,7 @@ class Storage:
     Commands on one in-order queue need no wait lists. Events matter only if a second queue uses the buffer; `others` is
     None until then. `array` is a pyopencl Array on the memory, if there is one. All such Arrays share one list of
     events, which pydp reads and updates. Memory from a pool of scratch memory has the pool's queue as `pool_queue`, and
-    returns to the pool if no other queue or Array has used it.
+    returns to the pool if no other queue or Array has used it. `lazy` belongs to the states below.
     """
 
     buffer: Any
@@ -59,23 +74,23 @@ class Storage:
     array: Any = None
     others: dict[cl.CommandQueue, cl.Event] | None = None
     pool_queue: cl.CommandQueue | None = None
+    lazy: Any = None
 
     @classmethod
     def allocated(cls, device: Any, queue: cl.CommandQueue, nbytes: int) -> Storage:
         """New memory for a first use on `queue`. Larger memory returns to a pool after its last view is deleted."""
         made = cls(None, device, queue)
-        if _POOLED_FROM <= nbytes <= device.profile.max_allocation // 8 * 7:
-            release_pending()
-            made.buffer = take(device, queue, nbytes)
-            made.pool_queue = queue
-        else:
-            made.buffer = create(device.context, cl.mem_flags.READ_WRITE, nbytes)
+        made.buffer, made.pool_queue = allocation(device, queue, nbytes)
         return made
 
     def check_alive(self) -> None:
         """Raise InvalidArgument if the user has released the memory. That is possible only through a pyopencl Array."""
         if self.array is not None:
             check_alive(self.buffer, self.device.context, "a field")
+
+    def last_event(self) -> cl.Event | None:
+        """The event of the last command that used the memory."""
+        return self.event
 
     def waits(self, queue: cl.CommandQueue, loose: bool = False) -> list[cl.Event]:
         """The events that a command on `queue` must wait for before it uses the memory; `loose` means an out-of-order
@@ -123,6 +138,69 @@ class Storage:
             and not is_finalizing()
         ):
             later(self.buffer, self.event)
+
+
+class _Settling(Storage):
+    """A Storage that becomes a normal one before its memory is used. The methods of Storage itself
+    (``Storage.waits(storage, queue)``) and `buffer_of` use the memory in the present state."""
+
+    __slots__ = ()
+
+    def settle(self) -> None:
+        """Compute what must be computed."""
+        with lazy_lock:
+            if isinstance(self, _Settling):  # else another thread has done it
+                self.lazy.settle(self)
+
+    @property  # type: ignore[misc]
+    def buffer(self) -> Any:  # type: ignore[override]
+        """The buffer."""
+        self.settle()
+        return self.buffer
+
+    def last_event(self) -> cl.Event | None:
+        """See Storage."""
+        self.settle()
+        return self.last_event()
+
+    def waits(self, queue: cl.CommandQueue, loose: bool = False) -> list[cl.Event]:
+        """See Storage."""
+        self.settle()
+        return self.waits(queue, loose)
+
+
+class LazyStorage(_Settling):
+    """The memory of a result that is computed when it is needed; it has no buffer before. lazy: the `LazyResult` that
+    computes it (see :mod:`pydp.runtime.field.fusion`)."""
+
+    __slots__ = ()
+
+    def __init__(self, device: Any, lazy: Any) -> None:
+        self.device, self.lazy, self.array = device, lazy, None  # the other attributes are set when it is computed
+
+    def note(self, event: cl.Event, queue: cl.CommandQueue, written: bool) -> None:
+        """See Storage."""
+        self.settle()
+        self.note(event, queue, written)
+
+    def __del__(self, *_: Any) -> None:
+        """There is no memory, and nobody needs the result."""
+
+
+class GuardedStorage(_Settling):
+    """Memory that results which are not computed yet depend on; they are computed before the memory is used otherwise.
+    lazy: the `Guards`."""
+
+    __slots__ = ()
+
+    def __del__(self, plain: Any = Storage, *_: Any) -> None:  # see Storage
+        self.__class__ = plain  # a result that needs this memory would keep it alive
+        plain.__del__(self)
+
+
+buffer_of = vars(Storage)["buffer"].__get__
+"""The buffer of a Storage in any state but LazyStorage."""
+set_buffer = vars(Storage)["buffer"].__set__
 
 
 def _running(events: dict[cl.CommandQueue, cl.Event]) -> dict[cl.CommandQueue, cl.Event]:
