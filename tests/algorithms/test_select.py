@@ -323,6 +323,9 @@ def test_arrays_beyond_the_largest_buffer(device, monkeypatch):
     count = pydp.zeros((), np.int64)
     got, total = pydp.partition(x, "x > 0", count=count)
     assert total == int(count) == kept.sum() and np.array_equal(got, np.concatenate([x[kept], x[~kept]]))
+    got, *totals = pydp.partition(x, "x > 0", second="x < -1", count=count)
+    assert totals == [kept.sum(), (x < -1).sum()] and int(count) == totals[0]
+    assert np.array_equal(got, np.concatenate([x[kept], x[x < -1], x[(x == 0) | (x == -1)]]))
     for one, want in zip(pydp.nonzero(x), np.nonzero(x), strict=True):
         assert np.array_equal(one, want)
     assert np.array_equal(pydp.argwhere(x), np.argwhere(x))
