@@ -75,8 +75,8 @@ def partition(
     >>> pydp.partition(np.array([3, -1, 4, 0, 5]), 2)
     array([-1,  0,  3,  4,  5])
 
-    Sources: of partitions by conditions, see `select`; at a position: J. Zhang et al., Parallel Top-K Algorithms on GPU:
-    A Comprehensive Study and New Methods (2023), section 3, of which the host reads no counts here, either.
+    Sources: by conditions, see `select`; at a position: J. Zhang et al., Parallel Top-K Algorithms on GPU: A
+    Comprehensive Study and New Methods (2023), section 3.
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for}
     if not _is_position(predicate):
@@ -247,7 +247,9 @@ def _explain(indexes: bool, x: Any, kth: Any, g: Given) -> Explanation:
         plan = _plan_of(device, request.dtype, request.problem, by_key(g.spec))
         if plan.parts is not None:
             facts = {"device": device.name, "specialization": plan.choice.spec}
-            title = f"{name}: position {request.k} of {request.problem.n} {request.dtype} in {request.problem.rows} row(s)"
+            title = (
+                f"{name}: position {request.k} of {request.problem.n} {request.dtype} in {request.problem.rows} row(s)"
+            )
             choices = [f"{plan.choice.source}: {plan.choice.reason}", *plan.parts.describe()]
             sources = {purpose: one.source for purpose, one in plan.parts.all_kernels().items()}
             return Explanation(f"{title} on {device.name}", facts, choices, sources)

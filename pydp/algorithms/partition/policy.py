@@ -6,6 +6,7 @@ All functions are pure: they depend only on the device's profile and the problem
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 from pydp.algorithms.scan.policy import ORDERS
@@ -17,8 +18,8 @@ from pydp.runtime.device.profile import Profile
 class PartitionSpec:
     """One specialization of partition at a position, and of argpartition.
 
-    strategy: "select" (the digits of the k-th smallest element are found one by one, then one pass stores the three parts)
-    or "sort" (all elements are sorted).
+    strategy: "select" (the digits of the k-th smallest element are found one by one, then one pass stores the three
+    parts) or "sort" (all elements are sorted).
     mapping: "vector" (one work-item per work-group: CPUs) or "simt" (lanes and local memory: GPUs). digit: bits of a
     digit. groups: work-groups of a compute unit that count digits. lanes: work-items of such a work-group (simt).
     part: most elements of a partition of the last pass; 0: as in select.
@@ -52,6 +53,7 @@ class PartitionProblem(Problem):
 
 
 _MOST = (1 << 31) - 1  # elements of a row: 32-bit counters
+_LEAST = 1 << 13  # elements of a work-group that counts: it clears and adds up thousands of bins
 _WORTH = 1 << 16  # shorter rows are sorted as fast
 
 
@@ -64,13 +66,13 @@ def digits_of(bits: int, digit: int) -> list[tuple[int, int, int]]:
     passes = -(-bits // digit)
     each = -(-bits // passes)
     ends = [max(0, bits - number * each) for number in range(passes + 1)]
-    return [(low, high, high - low) for high, low in zip(ends, ends[1:], strict=False)]
+    return [(low, high, high - low) for high, low in pairwise(ends)]
 
 
 def groups_of(profile: Profile, spec: PartitionSpec, n: int, rows: int, items: int) -> int:
     """Work-groups that count the digits of a row."""
     tile = items * (spec.lanes if spec.mapping == "simt" else 1)
-    found = max(1, min(-(-spec.groups * profile.compute_units // rows), -(-n // (16 * tile))))
+    found = max(1, min(-(-spec.groups * profile.compute_units // rows), -(-n // _LEAST)))
     if profile.loop_limit is not None:
         found = max(found, -(-n * items // (tile * (profile.loop_limit // 4))))
     return found

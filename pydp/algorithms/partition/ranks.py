@@ -92,8 +92,8 @@ class RankSelect:
         self.selection: SelectPlan = select_plan(device, job, _selection_spec(device, spec))
 
     def run(self, call: Call, k: int, x: Operand, *outputs: Operand) -> None:
-        """Enqueue the kernels. k: the position, from 0. x: contiguous rows. outputs: the elements, the indexes in the row, or both, named
-        "elements" and "indexes", at offset 0."""
+        """Enqueue the kernels. k: the position, from 0. x: contiguous rows. outputs: the elements, the indexes in the
+        row, or both, at offset 0."""
         limits = call.scratch(8 * LIMIT_WORDS * self.rows)
         bins = call.temporary((self.rows * (self.bins + 1),), np.uint32)
         elementwise.apply(call, "copy", [np.uint32(0)], bins)
@@ -117,9 +117,9 @@ class RankSelect:
     def describe(self) -> list[str]:
         """Sentences about the launches."""
         return [
-            f"{len(self.digits)} digit(s) of up to {self.bins.bit_length() - 1} bits of the element at the position are "
-            f"found from the top; {self.groups} work-group(s) of a row count each one; when at most "
-            f"1 / {_STORED} of the elements are candidates, later passes read only these",
+            f"{len(self.digits)} digit(s) of up to {self.bins.bit_length() - 1} bits of the element at the position "
+            f"are found from the top; {self.groups} work-group(s) of a row count each one; when at most 1 / {_STORED} "
+            "of the elements are candidates, later passes read only these",
             "the number of candidates stays on the device",
             *self.selection.describe(),
         ]

@@ -35,9 +35,9 @@ _STORE_BYTES = 64  # of a nontemporal store
 @dataclass(frozen=True)
 class Condition:
     """Which elements of an array are kept, as OpenCL C. text: the function ``keep(x)``, or with `heads` ``differ(a,
-    b)``, which compares an element with its predecessor. three: ``keep`` gives 1, 2 and 0 for the first part, the second
-    part and the other elements. iterations: of its loops, None if they depend on values.
-    vector: the expression of `differ` for vectors, or ""."""
+    b)``, which compares an element with its predecessor. iterations: of its loops, None if they depend on values.
+    vector: the expression of `differ` for vectors, or "". three: ``keep`` gives 1 for elements of the first part, 2 for
+    the second part, and 0 for the others."""
 
     name: str
     dtype: np.dtype
@@ -52,8 +52,8 @@ class Condition:
 @dataclass(frozen=True)
 class Limits:
     """The elements are `rows` rows of equal lengths. Each has a rank, known on the device, that divides it into three
-    parts: smaller, equal and larger ranks. kept: elements of a row of the result; elements of the second part that do not
-    fit are dropped. kind, descending: of the ranks, see sort_radix_elements.mako."""
+    parts: smaller, equal and larger ranks. kept: elements of a row of the result; elements of the second part that do
+    not fit are dropped. kind, descending: of the ranks, see sort_radix_elements.mako."""
 
     rows: int
     kept: int
