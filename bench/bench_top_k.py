@@ -25,7 +25,7 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         assert np.array_equal(values.get(), ordered[:k]) and np.array_equal(x[indexes.get()], ordered[:k])
         read = Limits(device).read(x.nbytes)
         candidates: dict[str, Any] = {
-            "pydp": _finished(device, lambda k=k: pydp.top_k(field, k)),
+            "pydp": _finished(device, pydp.top_k, field, k),
             "read kernel": read,
             "NumPy": lambda k=k: np.sort(np.partition(x, n - k)[n - k :]),
             **peers.torch(device, lambda torch, given, k=k: torch.topk(given, k), x),
@@ -52,9 +52,9 @@ def _partitions(device: pydp.Device, field: Any, x: np.ndarray) -> list[Row]:
         read = Limits(device).read(x.nbytes)
         seconds = alternating(
             {
-                "pydp": _finished(device, lambda ours=ours: ours(field, n // 2)),
+                "pydp": _finished(device, ours, field, n // 2),
                 "read kernel": read,
-                f"pydp.{sorts.__name__}": _finished(device, lambda sorts=sorts: sorts(field)),
+                f"pydp.{sorts.__name__}": _finished(device, sorts, field),
                 "NumPy": lambda theirs=theirs: theirs(x, n // 2),
             },
             repeats=5,
@@ -67,9 +67,9 @@ def _partitions(device: pydp.Device, field: Any, x: np.ndarray) -> list[Row]:
     return rows
 
 
-def _finished(device: pydp.Device, call: Callable[[], Any]) -> Callable[[], None]:
+def _finished(device: pydp.Device, function: Callable[..., Any], *arguments: Any) -> Callable[[], None]:
     def run() -> None:
-        call()
+        function(*arguments)
         device.queue.finish()
 
     return run

@@ -20,6 +20,7 @@
     wide = "ulong" if key_bits == 64 else "uint"
     vector = lanes == 1
     bins = 1 << digit
+    block = 64 if key_bits < 64 else 32 # elements that are compared with the digits at once (vector)
 %>
 % if subgroups:
 ${barriers.enable_subgroups()}
@@ -39,6 +40,8 @@ ${elements.order("encoded_many", "ranks_of", f"{key}16", "RANK16", "RANK16", f"c
 % if name == "rank_count":
 % if vector and not first:
 #define LISTED 256
+typedef ${"long" if key_bits == 64 else "int"}16 MASK16;
+${elements.any_of("MASK16", 16 if key_bits == 64 else 8)}
 /* Counts the digits of the listed candidates and stores their ranks if `to` is not null. */
 static void flush(const RANK* listed, const int count, const int shift, const uint mask, private uint* counts,
                   global RANK* to, volatile global uint* stored) {
@@ -76,21 +79,23 @@ kernel ${one_lane if vector else f"__attribute__((reqd_work_group_size({lanes}, 
     for (int b = 0; b < BINS; ++b) counts[b] = 0;
     uint i = begin;
 %   if first:
-    uint others[BINS]; /* adjacent elements are often equal: they do not wait for the same counter */
-    for (int b = 0; b < BINS; ++b) others[b] = 0;
+    uint others[3][BINS]; /* adjacent elements are often equal: they do not wait for the same counter */
+    for (int b = 0; b < 3 * BINS; ++b) others[0][b] = 0;
     for (; i + 16 <= end; i += 16) {
         uint digits[16];
         const RANK16 ranks = ranks_of(encoded_many(vload16(0, x + i)));
         vstore16(convert_uint16(ranks >> (RANK16) (shift)) & (uint16) (mask), 0, digits);
-        for (int j = 0; j < 16; j += 2) {
+        for (int j = 0; j < 16; j += 4) {
             ++counts[digits[j]];
-            ++others[digits[j + 1]];
+            ++others[0][digits[j + 1]];
+            ++others[1][digits[j + 2]];
+            ++others[2][digits[j + 3]];
         }
     }
     for (; i < end; ++i) ++counts[${digit_of("rank_of(encoded(x[i]))")}];
-    for (int b = 0; b < BINS; ++b) counts[b] += others[b];
+    for (int b = 0; b < BINS; ++b) counts[b] += others[0][b] + others[1][b] + others[2][b];
 %   else:
-    RANK listed[LISTED + 16];
+    RANK listed[LISTED + ${block}];
     int count = 0;
     if (how == 2) {
         for (; i < end; ++i) {
@@ -99,12 +104,16 @@ kernel ${one_lane if vector else f"__attribute__((reqd_work_group_size({lanes}, 
         }
     } else {
         global RANK* to = how == 1 ? candidates : 0;
-        for (; i + 16 <= end; i += 16) {
-            const RANK16 ranks = ranks_of(encoded_many(vload16(0, x + i)));
-            if (any(ranks >> (RANK16) (higher) == (RANK16) (found))) {
-                RANK some[16];
-                vstore16(ranks, 0, some);
-                for (int j = 0; j < 16; ++j) {
+        for (; i + ${block} <= end; i += ${block}) {
+% for v in range(block // 16):
+            const RANK16 ranks${v} = ranks_of(encoded_many(vload16(${v}, x + i)));
+% endfor
+            if (any_of(${" | ".join(f"(ranks{v} >> (RANK16) (higher) == (RANK16) (found))" for v in range(block // 16))})) {
+                RANK some[${block}];
+% for v in range(block // 16):
+                vstore16(ranks${v}, ${v}, some);
+% endfor
+                for (int j = 0; j < ${block}; ++j) {
                     listed[count] = some[j];
                     count += some[j] >> higher == found;
                 }

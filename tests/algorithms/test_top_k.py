@@ -106,8 +106,9 @@ def test_a_partition_at_positions(device):
 
 # --- radix select ------------------------------------------------------------------------------------------------
 
-VECTOR = {"strategy": "select", "mapping": "vector", "part": 96}
-SIMT = {"strategy": "select", "mapping": "simt", "lanes": 16, "part": 48}
+VECTOR = {"strategy": "select", "mapping": "vector", "part": 96, "digit": 6}
+SIMT = {"strategy": "select", "mapping": "simt", "lanes": 16, "part": 48, "digit": 6}
+TOP = {"strategy": "select"}
 MAPPINGS = pytest.mark.parametrize("mapping", [VECTOR, SIMT], ids=["vector", "simt"])
 NUMBERS = "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64".split()
 
@@ -135,16 +136,13 @@ def small_parts(device, mapping):
 def test_positions_of_rows(device, mapping):
     rng = np.random.default_rng(4)
     spec = small_parts(device, mapping)
-    sizes = (1, 97, 300) if device.profile.is_simulator else (1, 2, 15, 16, 17, 47, 48, 49, 95, 96, 97, 193, 700)
+    sizes = (1, 97) if device.profile.is_simulator else (1, 2, 15, 16, 17, 47, 48, 49, 95, 96, 97, 193, 700)
     for n in sizes:
-        x = rng.integers(-9, 9, (3, n)).astype(np.int32)
-        for kth in {0, n // 2, -1}:
+        x = rng.integers(-9, 9, (2, n)).astype(np.int32)
+        for kth in {0, n // 2}:
             check_parts(x, kth, spec)
             values, indexes = pydp.top_k(x, n // 2 + 1, largest=kth == 0, spec={**TOP, "mapping": mapping["mapping"]})
             check((values, indexes), best(x, n // 2 + 1, -1, kth == 0))
-
-
-TOP = {"strategy": "select"}
 
 
 @pytest.mark.parametrize("dtype", NUMBERS)
@@ -199,9 +197,9 @@ def test_axes_and_kinds_at_a_position(device, mapping):
 @pytest.mark.parametrize("order", ["reversed", "permuted"])
 def test_parts_of_rows_that_are_published_late(device, mapping, order):
     needs.endless_loops(device)
-    x = np.random.default_rng(8).integers(0, 30, (2, 500)).astype(np.int32)
-    for suppress in (0, 1, 2):
-        check_parts(x, 250, {**mapping, "order": order, "suppress": suppress})
+    x = np.random.default_rng(8).integers(0, 30, (2, 250)).astype(np.int32)
+    for suppress in (1, 2):
+        check_parts(x, 120, {**mapping, "order": order, "suppress": suppress})
 
 
 def test_a_long_array_is_selected_by_default(device):

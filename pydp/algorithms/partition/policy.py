@@ -53,7 +53,7 @@ class PartitionProblem(Problem):
 
 
 _MOST = (1 << 31) - 1  # elements of a row: 32-bit counters
-_LEAST = 1 << 13  # elements of a work-group that counts: it clears and adds up thousands of bins
+_LEAST = 1 << 14  # elements of a work-group that counts: it clears and adds up thousands of bins
 _WORTH = 1 << 16  # shorter rows are sorted as fast
 
 
