@@ -79,21 +79,21 @@ kernel ${one_lane if vector else f"__attribute__((reqd_work_group_size({lanes}, 
     for (int b = 0; b < BINS; ++b) counts[b] = 0;
     uint i = begin;
 %   if first:
-    uint others[3][BINS]; /* adjacent elements are often equal: they do not wait for the same counter */
-    for (int b = 0; b < 3 * BINS; ++b) others[0][b] = 0;
+    uint others[3 * BINS]; /* adjacent elements are often equal: they do not wait for the same counter */
+    for (int b = 0; b < 3 * BINS; ++b) others[b] = 0;
     for (; i + 16 <= end; i += 16) {
         uint digits[16];
         const RANK16 ranks = ranks_of(encoded_many(vload16(0, x + i)));
         vstore16(convert_uint16(ranks >> (RANK16) (shift)) & (uint16) (mask), 0, digits);
         for (int j = 0; j < 16; j += 4) {
             ++counts[digits[j]];
-            ++others[0][digits[j + 1]];
-            ++others[1][digits[j + 2]];
-            ++others[2][digits[j + 3]];
+            ++others[digits[j + 1]];
+            ++others[BINS + digits[j + 2]];
+            ++others[2 * BINS + digits[j + 3]];
         }
     }
     for (; i < end; ++i) ++counts[${digit_of("rank_of(encoded(x[i]))")}];
-    for (int b = 0; b < BINS; ++b) counts[b] += others[0][b] + others[1][b] + others[2][b];
+    for (int b = 0; b < BINS; ++b) counts[b] += others[b] + others[BINS + b] + others[2 * BINS + b];
 %   else:
     RANK listed[LISTED + ${block}];
     int count = 0;
@@ -208,6 +208,7 @@ kernel ${one_lane if vector else f"__attribute__((reqd_work_group_size({lanes}, 
         const int b = LANE * ${each} + j;
         if (b < BINS) sum += bins[b];
     }
+    ${barriers.group_barrier("global")} /* all lanes have read the state before one replaces it */
     ${group.sums_exclusive(lanes, columns, "LANE", "sum", "earlier", "all", lowerings)}
     if (earlier <= wanted && wanted - earlier < sum) {
         int bin = LANE * ${each};

@@ -125,9 +125,7 @@ ${inputs("n", False).strip()}
 %   if elements:
     e_offset += row * n;
 %   endif
-%   if phase == "reduce":
-    aggregates += slots;
-%   else:
+%   if phase != "reduce":
     const long first_size = (long) limits[${limits} * row + 1], second_size = (long) limits[${limits} * row + 2];
 %     if elements:
     elements_out += row * row_size * ${element_words};
@@ -135,12 +133,20 @@ ${inputs("n", False).strip()}
 %     if indexes:
     indexes_out += row * row_size;
 %     endif
-%     if phase == "seeded":
-    seeds += slots;
-%     endif
 %   endif
 % else:
     const int p = ${number};
+% endif
+</%def>
+##
+## Sets `before` to the state of the earlier partitions of the row, of which there are some: `seeds` has the inclusive
+## prefixes over the partitions of all rows.
+<%def name="load_seed(before)">
+% if limits:
+    ${before} = seeds[slots + p - 1];
+    if (slots > 0) ${before} -= seeds[slots - 1];
+% else:
+    ${before} = seeds[p - 1];
 % endif
 </%def>
 ##

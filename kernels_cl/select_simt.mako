@@ -125,7 +125,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
         uchar head = 0;
         ${group.group_total(lanes, columns, "active", "sum", "head")}
 % if phase == "reduce":
-        aggregates[p] = sum;
+        aggregates[${here}] = sum;
     }
 %   if bounded:
     if (LANE == 0 && count == 0) /* the state of no element; a sum is never used */
@@ -137,7 +137,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
         int have = 0;
 %   if phase == "seeded":
         if (p > 0) {
-            before = seeds[p - 1]${" - (row > 0 ? seeds[-1] : (VALUE) (0, 0))" if limits else ""};
+            ${common.load_seed("before").strip()}
             have = 1;
         }
 %   elif phase == "single":

@@ -184,7 +184,7 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()}, global VALUE*
     ${common.begin_kernel()}
     ${common.begin_partition("(int) get_group_id(0)", phase)}
     const long begin = (long) p * part;
-    aggregates[p] = aggregate(${common.input_names()}, begin, min(begin + part, n));
+    aggregates[${here}] = aggregate(${common.input_names()}, begin, min(begin + part, n));
 }
 % else:
 % if phase == "single":
@@ -305,7 +305,9 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % else:
     VALUE earlier; /* the state of all earlier partitions, if there are any */
 %   if phase == "seeded":
-    if (p > 0) earlier = seeds[p - 1]${" - (row > 0 ? seeds[-1] : (VALUE) (0, 0))" if limits else ""};
+    if (p > 0) {
+        ${common.load_seed("earlier").strip()}
+    }
 %   else:
     const VALUE own = ${{"count": "count", "lengths": "(VALUE) (count, count ? begin + places[count - 1] : 0)", "parts": "(VALUE) (count, second)", "sums": "state_of(count, open)"}[state_kind]};
     if (p == 0) {

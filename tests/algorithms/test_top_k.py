@@ -236,6 +236,7 @@ def test_wrong_arguments(device):
         (lambda: pydp.top_k(x + 1j, 1, spec={"strategy": "select"}), "'select' is for bool"),
         (lambda: pydp.partition(x, 1, spec={"digit": 13}), "digit is 13; 1 to 12"),
         (lambda: pydp.partition(x, 1, spec={"strategy": "select", "mapping": "simt", "lanes": 3}), "lanes is 3"),
+        (lambda: pydp.partition(x, 1, spec={**SIMT, "part": 1025}), "part is 1025; up to 64"),
         (lambda: pydp.partition(x, [1, 2], spec={"strategy": "select"}), "takes one position, not 2"),
         (lambda: pydp.argpartition(x + 1j, 1, spec={"strategy": "select"}), "'select' is for bool"),
         (lambda: pydp.partition(x, 6), "kth is 6"),

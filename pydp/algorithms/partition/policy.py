@@ -52,6 +52,7 @@ class PartitionProblem(Problem):
     indexes: bool = False
 
 
+_MOST_ITEMS = 64  # elements of a lane in the last pass
 _MOST = (1 << 31) - 1  # elements of a row: 32-bit counters
 _LEAST = 1 << 14  # elements of a work-group that counts: it clears and adds up thousands of bins
 _WORTH = 1 << 16  # shorter rows are sorted as fast
@@ -117,6 +118,8 @@ def _check(profile: Profile, problem: PartitionProblem, spec: PartitionSpec) -> 
     if spec.mapping == "simt":
         if spec.lanes > profile.max_group_size:
             return f"lanes is {spec.lanes}; at most {profile.max_group_size} are accepted"
+        if spec.part > _MOST_ITEMS * spec.lanes:
+            return f"part is {spec.part}; up to {_MOST_ITEMS} elements for each of {spec.lanes} lanes are accepted"
         if (need := (4 << spec.digit) + 16) > profile.local_bytes:
             return f"the spec needs {need} bytes of local memory; the device has {profile.local_bytes}"
     return None
