@@ -299,7 +299,7 @@ register(
         dtype="int32",
         dtypes="biuf",
         numbers="spread",
-        options={"kth": 1000},
+        options={"kth": 30},
         benchmark="pydp.bench.bench_top_k",
     )
 )
