@@ -13,7 +13,7 @@ import pydp
 
 
 def run(device: pydp.Device, quick: bool = False) -> list[Row]:
-    """2^24 elements in Fields: half of them kept by a predicate and by a mask, indexes, partition, sorted runs."""
+    """2^24 elements in Fields: half of them kept by a predicate and by a mask, indexes, partitions, sorted runs."""
     n = 1 << (18 if quick else 24)
     rng = np.random.default_rng(0)
     x = rng.standard_normal(n, np.float32)
@@ -29,6 +29,8 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         ("select by mask", lambda: pydp.select(field, mask=mask), lambda: x[bits != 0]),
         ("flatnonzero", lambda: pydp.flatnonzero(zeros), lambda: np.flatnonzero(bits)),
         ("partition x > 0", lambda: pydp.partition(field, "x > 0")[0], lambda: np.concatenate([x[x > 0], x[x <= 0]])),
+        ("partition into three parts", lambda: pydp.partition(field, "x > 0.5f", second="x < -0.5f")[0],
+         lambda: np.concatenate([x[x > 0.5], x[x < -0.5], x[np.abs(x) <= 0.5]])),
         ("run_length_encode, runs of 10", lambda: pydp.run_length_encode(sorted_field)[0], lambda: runs[heads]),
         ("reduce_by_key, runs of 10", lambda: pydp.reduce_by_key(key_field, zeros)[1],
          lambda: np.add.reduceat(bits, heads)),

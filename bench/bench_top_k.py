@@ -1,7 +1,8 @@
-"""The k largest elements against NumPy and a read of the input, in items per second."""
+"""The k largest elements, and partitions at a position, against NumPy and a read of the input, in items per second."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import pydp
 
 
 def run(device: pydp.Device, quick: bool = False) -> list[Row]:
-    """k = 1, 100 and 10,000 of 2^24 float32 in a Field."""
+    """k = 1, 100 and 10,000 of 2^24 float32 in a Field, and partitions of it at the median."""
     n = 1 << (18 if quick else 24)
     x = np.random.default_rng(0).standard_normal(n, np.float32)
     field = pydp.field(x, device=device)
@@ -24,7 +25,7 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         assert np.array_equal(values.get(), ordered[:k]) and np.array_equal(x[indexes.get()], ordered[:k])
         read = Limits(device).read(x.nbytes)
         candidates: dict[str, Any] = {
-            "pydp": lambda k=k: _blocking(device, field, k),
+            "pydp": _finished(device, pydp.top_k, field, k),
             "read kernel": read,
             "NumPy": lambda k=k: np.sort(np.partition(x, n - k)[n - k :]),
             **peers.torch(device, lambda torch, given, k=k: torch.topk(given, k), x),
@@ -34,9 +35,41 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         spent = seconds.pop("pydp")
         ratios = {peer: took / spent for peer, took in seconds.items()}
         rows.append(Row("top_k", f"{k} of {n} float32", device.name, spent, n / spent / 1e9, "Gitem/s", ratios))
+    return rows + _partitions(device, field, x)
+
+
+def _partitions(device: pydp.Device, field: Any, x: np.ndarray) -> list[Row]:
+    """partition and argpartition at the median, against NumPy's, a sort and a read of the input."""
+    n, rows = x.size, []
+    middle = np.partition(x, n // 2)[n // 2]
+    for name, ours, sorts, theirs in (
+        ("partition", pydp.partition, pydp.sort, np.partition),
+        ("argpartition", pydp.argpartition, pydp.argsort, np.argpartition),
+    ):
+        found = ours(field, n // 2).get()
+        found = x[found] if name == "argpartition" else found
+        assert found[n // 2] == middle and found[: n // 2].max() <= middle <= found[n // 2 :].min()
+        read = Limits(device).read(x.nbytes)
+        seconds = alternating(
+            {
+                "pydp": _finished(device, ours, field, n // 2),
+                "read kernel": read,
+                f"pydp.{sorts.__name__}": _finished(device, sorts, field),
+                "NumPy": lambda theirs=theirs: theirs(x, n // 2),
+            },
+            repeats=5,
+            budget=5.0,
+        )
+        seconds["read kernel"] *= x.nbytes / read.work
+        spent = seconds.pop("pydp")
+        ratios = {peer: took / spent for peer, took in seconds.items()}
+        rows.append(Row("top_k", f"{name} of {n} float32", device.name, spent, n / spent / 1e9, "Gitem/s", ratios))
     return rows
 
 
-def _blocking(device: pydp.Device, field: Any, k: int) -> None:
-    pydp.top_k(field, k)
-    device.queue.finish()
+def _finished(device: pydp.Device, function: Callable[..., Any], *arguments: Any) -> Callable[[], None]:
+    def run() -> None:
+        function(*arguments)
+        device.queue.finish()
+
+    return run

@@ -14,6 +14,9 @@
 <%
     tile = lanes * items
     recomputed = f"recompute({capture(common.input_names)}, back, &found)"
+    last, slot = ("per_row", "slots + $P") if limits else ("parts", "$P")
+    here = slot.replace("$P", "p")
+    both = "kept + second" if three else "kept"
 %>
 % if subgroups:
 ${barriers.enable_subgroups()}
@@ -24,10 +27,12 @@ ${common.prelude()}
 
 /* The state of one element. */
 static VALUE state_at(${common.inputs()}, const long i, const int flag) {
-% if kind == "count":
+% if state_kind == "count":
     return flag;
-% elif kind == "lengths":
+% elif state_kind == "lengths":
     return (VALUE) (flag, flag ? i : 0);
+% elif state_kind == "parts":
+    return (VALUE) (flag == 1, flag == 2);
 % else:
     return state_of(flag, converted(s[S_AT(i)]));
 % endif
@@ -68,7 +73,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
     local uchar lane_head[${lanes + lanes // columns}]; /* no state ends the fold: always 0 */
     local uchar row_head[${lanes // columns}];
 % if phase != "reduce":
-%   if elements or rest:
+%   if elements:
     local WORD_OF_ELEMENT tile[${tile * element_words}];
 %   endif
 %   if sums:
@@ -81,9 +86,9 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
     local int taken;
     if (LANE == 0) taken = take_partition(state, parts);
     ${barriers.synchronize("taken", lowerings, lanes)}
-    const int p = taken;
+    ${common.begin_partition("taken", phase)}
 % else:
-    const int p = (int) get_group_id(0);
+    ${common.begin_partition("(int) get_group_id(0)", phase)}
 % endif
     const long begin = (long) p * part;
     const int count = (int) ${"max(0L, min((long) part, n - begin))" if bounded else "min((long) part, n - begin)"};
@@ -91,7 +96,7 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
     for (int at = LANE; at < count; at += ${lanes}) {
         flags[at] = (uchar) (KEEP(begin + at));
 % if phase != "reduce":
-%   if elements or rest:
+%   if elements:
         const long from = E_AT(begin + at) * ${element_words};
         for (int w = 0; w < ${element_words}; ++w) tile[at * ${element_words} + w] = e[from + w];
 %   endif
@@ -120,11 +125,11 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
         uchar head = 0;
         ${group.group_total(lanes, columns, "active", "sum", "head")}
 % if phase == "reduce":
-        aggregates[p] = sum;
+        aggregates[${here}] = sum;
     }
 %   if bounded:
     if (LANE == 0 && count == 0) /* the state of no element; a sum is never used */
-        aggregates[p] = ${{"count": "0", "lengths": "(VALUE) (0, 0)", "sums": "state_of(0, converted(s[S_AT(0)]))"}[kind]};
+        aggregates[p] = ${{"count": "0", "lengths": "(VALUE) (0, 0)", "parts": "(VALUE) (0, 0)", "sums": "state_of(0, converted(s[S_AT(0)]))"}[state_kind]};
 %   endif
 % else:
         group_sum = sum;
@@ -132,25 +137,25 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
         int have = 0;
 %   if phase == "seeded":
         if (p > 0) {
-            before = seeds[p - 1];
+            ${common.load_seed("before").strip()}
             have = 1;
         }
 %   elif phase == "single":
         if (p == 0) {
-            if (p < parts - 1) {
-                ${lookback.announce("p", "PREFIX", "sum")}
+            if (p < ${last} - 1) {
+                ${lookback.announce(here, "PREFIX", "sum")}
             }
         } else {
 %     if not chained:
-            if (p < parts - 1) {
-                ${lookback.announce("p", "AGGREGATE", "sum")}
+            if (p < ${last} - 1) {
+                ${lookback.announce(here, "AGGREGATE", "sum")}
             }
 %     endif
-            ${lookback.look_back("p", "before", recomputed)}
+            ${lookback.look_back("p", "before", recomputed, slot=slot)}
             have = 1;
-            if (p < parts - 1) {
+            if (p < ${last} - 1) {
                 const VALUE all = combine(before, sum);
-                ${lookback.announce("p", "PREFIX", "all")}
+                ${lookback.announce(here, "PREFIX", "all")}
             }
         }
 %   endif
@@ -160,11 +165,18 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
     ${barriers.synchronize("prefixes", lowerings, lanes)}
     const long kept_before = ${"count > 0 && " if bounded else ""}p > 0 ? COUNT_OF(group_before) : 0;
     const int kept = count > 0 ? (int) COUNT_OF(group_sum) : 0;
+% if three:
+    const long second_before = ${"count > 0 && " if bounded else ""}p > 0 ? SECOND_OF(group_before) : 0;
+    const int second = count > 0 ? (int) SECOND_OF(group_sum) : 0;
+% endif
     if (LANE < active) {
         VALUE sum;
         int have;
         ${group.lane_exclusive(lanes, columns, "LANE", "sum", "have")}
         int to = have ? (int) (COUNT_OF(sum) - kept_before) : 0;
+%   if three:
+        int second_to = have ? (int) (SECOND_OF(sum) - second_before) : 0;
+%   endif
         for (int i = first; i < min(first + ${items}, count); ++i) {
 %   if sums:
             const VALUE v = ${item_state("i")};
@@ -172,9 +184,12 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
             if (flags[i] && have && COUNT_OF(sum) > 0) sums_out[COUNT_OF(sum) - 1] = sum.sum;
             FOLD(sum, have, v)
 %   endif
-            if (flags[i]) places[to++] = (ushort) i;
+            if (flags[i]${" == 1" if three else ""}) places[to++] = (ushort) i;
+%   if three:
+            else if (flags[i]) places[kept + second_to++] = (ushort) i;
+%   endif
 %   if rest:
-            else places[kept + i - to] = (ushort) i;
+            else places[${both} + i - to${" - second_to" if three else ""}] = (ushort) i;
 %   endif
 %   if ranks:
             ranks_out[s[S_AT(begin + i)]] = kept_before + to - 1;
@@ -185,23 +200,20 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
 %   endif
     }
     ${barriers.synchronize("placed", lowerings, lanes)}
-%   if elements:
-    for (int j = LANE; j < kept; j += ${lanes}) {
-        for (int w = 0; w < ${element_words}; ++w)
-            elements_out[(kept_before + j) * ${element_words} + w] = tile[places[j] * ${element_words} + w];
-    }
+    ${common.declare_sizes(phase, "kept", "second")}
+    ${store_part("0", "kept", "kept_before")}
+%   if three:
+    const long to_second = first_size + second_before - kept;
+%     if limits:
+    const int wanted = (int) min((long) second, max(row_size - first_size - second_before, 0L));
+%     endif
+    ${store_part("kept", "kept + wanted" if limits else both, "to_second")}
 %   endif
 %   if rest:
-    const long others_before = ${"kept" if phase == "alone" else "COUNT_OF(seeds[parts - 1])"} + begin - kept_before - kept;
-    for (int j = kept + LANE; j < count; j += ${lanes}) {
-        for (int w = 0; w < ${element_words}; ++w)
-            elements_out[(others_before + j) * ${element_words} + w] = tile[places[j] * ${element_words} + w];
-    }
+    const long to_others = first_size + begin - kept_before - kept${" + second_size - second_before - second" if three else ""};
+    ${store_part(both, "count", "to_others")}
 %   endif
-%   if indexes:
-    for (int j = LANE; j < kept; j += ${lanes}) { ${common.store_index("kept_before + j", "begin + places[j]")} }
-%   endif
-%   if kind == "lengths":
+%   if state_kind == "lengths":
     for (int j = LANE; j < kept; j += ${lanes}) {
         const long previous = j > 0 ? begin + places[j - 1] : kept_before > 0 ? LAST_OF(group_before) : 0;
         if (kept_before + j > 0) lengths_out[kept_before + j - 1] = begin + places[j] - previous;
@@ -209,17 +221,34 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
     if (LANE == 0 && ${"count > 0 && " if bounded else ""}begin + count == n && kept_before + kept > 0)
         lengths_out[kept_before + kept - 1] = n - (kept > 0 ? begin + places[kept - 1] : LAST_OF(group_before));
 %   endif
+%   if not limits:
     if (LANE == 0 && begin + count == n${" && (count > 0 || p == 0)" if bounded else ""}) {
-        ${common.store_totals("kept_before + kept")}
+        ${common.store_totals("kept_before + kept", "second_before + second")}
     }
+%   endif
 % endif
 }
 ##
+## Stores the elements and indexes of places from ... end - 1; place j goes to position to + j.
+<%def name="store_part(from_, end, to)">
+% if elements:
+    for (int j = ${from_} + LANE; j < ${end}; j += ${lanes}) {
+        for (int w = 0; w < ${element_words}; ++w)
+            elements_out[(${to} + j) * ${element_words} + w] = tile[places[j] * ${element_words} + w];
+    }
+% endif
+% if indexes:
+    for (int j = ${from_} + LANE; j < ${end}; j += ${lanes}) { ${common.store_index(f"{to} + j", "begin + places[j]")} }
+% endif
+</%def>
+##
 <%def name="item_state(i)">\
-% if kind == "count":
+% if state_kind == "count":
 flags[${i}]\
-% elif kind == "lengths":
+% elif state_kind == "lengths":
 (VALUE) (flags[${i}], flags[${i}] ? begin + ${i} : 0)\
+% elif state_kind == "parts":
+(VALUE) (flags[${i}] == 1, flags[${i}] == 2)\
 % elif phase == "reduce":
 state_of(flags[${i}], converted(s[S_AT(begin + ${i})]))\
 % else:

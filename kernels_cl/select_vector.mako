@@ -17,6 +17,14 @@
     recomputed = f"recompute({capture(common.input_names)}, back, &found)"
     digits = "0123456789abcdef"
     by_vectors = compress and differ_vector and (not sums or sum_bytes in (4, 8))
+    last, slot = ("per_row", "slots + $P") if limits else ("parts", "$P")
+    here = slot.replace("$P", "p")
+    listed = indexes or state_kind == "lengths"
+    parts_of = [("kept", "places")]
+    parts_of += [("second_kept", "second_places")] if three else []
+    parts_of += [("others", "other_places")] if rest else []
+    # pairs of a part and its value in a list of values for the first, the second and the other elements
+    by_part = lambda values: list(zip(parts_of, [values[0]] + values[1:2] * three + values[2:] * rest))
     narrow = min([word_bytes] * elements + [sum_bytes] * sums + [8])  # of the vectors that are compressed
 %>
 ${common.prelude()}
@@ -72,7 +80,8 @@ static SUMS sum_sixteen(SUMS v, const ushort heads, const SUM open) {
 #endif
 % endif
 
-/* Sets the flags of elements first .. first + count - 1; returns the number of those that are kept. */
+/* Sets the flags of elements first .. first + count - 1; returns the number of those that are kept. Elements of a second
+   part count as 65536. */
 static int mark(${common.inputs()}, const long first, const int count, uchar* flags) {
     int sum = 0;
 % if heads:
@@ -88,7 +97,7 @@ static int mark(${common.inputs()}, const long first, const int count, uchar* fl
 % endif
         const int flag = KEEP_LATER(first + i);
         flags[i] = (uchar) flag;
-        sum += flag;
+        sum += ${"flag == 2 ? 1 << 16 : flag" if three else "flag"};
     }
     return sum;
 }
@@ -135,8 +144,8 @@ static SUM sum_block(${common.inputs()}, const long first, const int length, con
 /* The state of elements begin .. end - 1. */
 static VALUE aggregate(${common.inputs()}, const long begin, const long end) {
     uchar flags[BLOCK];
-    long count = 0;
-% if kind == "lengths":
+    long count = 0${", second = 0" if three else ""};
+% if state_kind == "lengths":
     long last = 0;
 % elif sums:
     SUM scanned[BLOCK + 1], open = ${identity};
@@ -150,8 +159,13 @@ static VALUE aggregate(${common.inputs()}, const long begin, const long end) {
     for (long first = begin; first < end; first += BLOCK) {
         const int length = (int) min((long) BLOCK, end - first);
         const int kept = mark(${common.input_names()}, first, length, flags);
+% if three:
+        count += kept & 65535;
+        second += kept >> 16;
+% else:
         count += kept;
-% if kind == "lengths":
+% endif
+% if state_kind == "lengths":
         if (kept) { /* no search from the end: one driver ends the outer loop with such an inner loop */
             for (int i = 0; i < length; ++i) last = flags[i] ? first + i : last;
         }
@@ -162,14 +176,15 @@ static VALUE aggregate(${common.inputs()}, const long begin, const long end) {
 % if by_vectors:
 #endif
 % endif
-    return ${{"count": "count", "lengths": "(VALUE) (count, last)", "sums": "state_of(count, open)"}[kind]};
+    return ${{"count": "count", "lengths": "(VALUE) (count, last)", "parts": "(VALUE) (count, second)", "sums": "state_of(count, open)"}[state_kind]};
 }
 % endif
 % if phase == "reduce":
 kernel ${one_lane} void select_elements(${common.kernel_inputs()}, global VALUE* aggregates) {
     ${common.begin_kernel()}
-    const long p = get_group_id(0);
-    aggregates[p] = aggregate(${common.input_names()}, p * part, min(p * part + part, n));
+    ${common.begin_partition("(int) get_group_id(0)", phase)}
+    const long begin = (long) p * part;
+    aggregates[${here}] = aggregate(${common.input_names()}, begin, min(begin + part, n));
 }
 % else:
 % if phase == "single":
@@ -201,6 +216,18 @@ static int recompute(${common.inputs()}, const int p, VALUE* result) {
 typedef ${word}${wide} WIDE;
 % endif
 ##
+## Stores `count` elements and indexes of a part from position `to` on.
+<%def name="store_part(elements_of, places_of, count, to)">
+% if elements:
+    ${store_elements(elements_of, count, to)}
+% endif
+% if indexes and axes > 1:
+    for (int j = 0; j < ${count}; ++j) { ${common.store_index(f"{to} + j", f"begin + {places_of}[j]")} }
+% elif indexes:
+    ${store_longs(f"indexes_out + ({to})", "0", count, f"begin + convert_long8(vload8(0, {places_of} + j))", f"begin + {places_of}[j]")}
+% endif
+</%def>
+##
 ## Stores elements first .. count - 1 of a list of longs; nontemporal stores write eight at once.
 <%def name="store_longs(to, first, count, eight, one)">
     {
@@ -217,9 +244,9 @@ typedef ${word}${wide} WIDE;
 kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outputs(phase)}) {
     ${common.begin_kernel()}
 % if phase == "single":
-    const int p = take_partition(state, parts);
+    ${common.begin_partition("take_partition(state, parts)", phase)}
 % else:
-    const int p = (int) get_group_id(0);
+    ${common.begin_partition("(int) get_group_id(0)", phase)}
 % endif
     const long begin = (long) p * part;
 % if bounded:
@@ -228,19 +255,18 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
     const long end = min(begin + part, n);
     const int size = (int) (end - begin);
     uchar flags[BLOCK];
-% if elements:
-    WORD_OF_ELEMENT kept[${(most + 16) * element_words}]; /* 16 more elements, for stores after the last kept one */
-% endif
-% if rest:
-    WORD_OF_ELEMENT others[${(most + 16) * element_words}];
-% endif
-% if indexes or kind == "lengths":
-    int places[${most + 16}];
-% endif
+% for elements_of, places_of in parts_of: # 16 more elements, for stores after the last one
+%   if elements:
+    WORD_OF_ELEMENT ${elements_of}[${(most + 16) * element_words}];
+%   endif
+%   if listed:
+    int ${places_of}[${most + 16}];
+%   endif
+% endfor
 % if sums:
     SUM scanned[BLOCK + 1], ended[${most + 16}], open = ${identity}; /* ended: the sums of the runs before the heads */
 % endif
-    int count = 0;
+    int count = 0${", second = 0" if three else ""};
 % if by_vectors:
 #ifdef BY_VECTORS
     ${walk(True)}
@@ -261,8 +287,13 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
             int i = 0;
             for (; i + 16 <= length; i += 16) { ${sixteen_elements()} }
             for (; i < length; ++i) {
-                ${one_element("count", "first + i - count", "i")}
+                ${one_element(["count", "second", f"first + i - count{' - second' if three else ''}"], "i")}
+%   if three:
+                count += flags[i] & 1;
+                second += flags[i] >> 1;
+%   else:
                 count += flags[i];
+%   endif
             }
         }
     }
@@ -274,44 +305,45 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % else:
     VALUE earlier; /* the state of all earlier partitions, if there are any */
 %   if phase == "seeded":
-    if (p > 0) earlier = seeds[p - 1];
+    if (p > 0) {
+        ${common.load_seed("earlier").strip()}
+    }
 %   else:
-    const VALUE own = ${{"count": "count", "lengths": "(VALUE) (count, count ? begin + places[count - 1] : 0)", "sums": "state_of(count, open)"}[kind]};
+    const VALUE own = ${{"count": "count", "lengths": "(VALUE) (count, count ? begin + places[count - 1] : 0)", "parts": "(VALUE) (count, second)", "sums": "state_of(count, open)"}[state_kind]};
     if (p == 0) {
-        if (p < parts - 1) {
-            ${lookback.announce("p", "PREFIX", "own")}
+        if (p < ${last} - 1) {
+            ${lookback.announce(here, "PREFIX", "own")}
         }
     } else {
 %     if not chained:
-        if (p < parts - 1) {
-            ${lookback.announce("p", "AGGREGATE", "own")}
+        if (p < ${last} - 1) {
+            ${lookback.announce(here, "AGGREGATE", "own")}
         }
 %     endif
-        ${lookback.look_back("p", "earlier", recomputed)}
-        if (p < parts - 1) {
+        ${lookback.look_back("p", "earlier", recomputed, slot=slot)}
+        if (p < ${last} - 1) {
             const VALUE sum = combine(earlier, own);
-            ${lookback.announce("p", "PREFIX", "sum")}
+            ${lookback.announce(here, "PREFIX", "sum")}
         }
     }
 %   endif
     const long before = p > 0 ? COUNT_OF(earlier) : 0;
 % endif
-% if kind == "lengths":
+% if state_kind == "lengths":
     const long last_before = ${"0" if phase == "alone" else "p > 0 ? LAST_OF(earlier) : 0"};
 % endif
-% if elements:
-    ${store_elements("kept", "count", "before")}
+    ${common.declare_sizes(phase, "count", "second")}
+    ${store_part("kept", "places", "count", "before")}
+% if three:
+    const long second_before = ${"0" if phase == "alone" else "p > 0 ? SECOND_OF(earlier) : 0"};
+    const int wanted = ${"(int) min((long) second, max(row_size - first_size - second_before, 0L))" if limits else "second"};
+    ${store_part("second_kept", "second_places", "wanted", "first_size + second_before")}
 % endif
 % if rest:
-    const long others_before = ${"count" if phase == "alone" else "COUNT_OF(seeds[parts - 1])"} + begin - before;
-    ${store_elements("others", "size - count", "others_before")}
+    const long others_before = first_size + begin - before${" + second_size - second_before" if three else ""};
+    ${store_part("others", "other_places", f"size - count{' - second' if three else ''}", "others_before")}
 % endif
-% if indexes and axes > 1:
-    for (int j = 0; j < count; ++j) { ${common.store_index("before + j", "begin + places[j]")} }
-% elif indexes:
-    ${store_longs("indexes_out + before", "0", "count", "begin + convert_long8(vload8(0, places + j))", "begin + places[j]")}
-% endif
-% if kind == "lengths":
+% if state_kind == "lengths":
     /* A run ends where the next one starts: this partition stores the lengths of the runs before its heads. */
     if (count > 0 && before > 0) lengths_out[before - 1] = begin + places[0] - last_before;
     ${store_longs(
@@ -343,9 +375,11 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
         ranks_out[s[S_AT(begin + i)]] = rank;
     }
 % endif
+% if not limits:
     if (end == n) {
-        ${common.store_totals("before + count")}
+        ${common.store_totals("before + count", "second_before + second")}
     }
+% endif
 }
 % endif
 ## The bits of 16 masks of `size` bytes.
@@ -374,7 +408,7 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
         global const WORD_OF_ELEMENT* from = e + E_AT(begin + first);
         ${compressed("kept + count", "mask")}
 % endif
-% if indexes or kind == "lengths":
+% if listed:
         vstore16(COMPRESS_int(first + (int16) (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), mask), 0, places + count);
 % endif
 % if sums:
@@ -382,7 +416,7 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
         before.s0 = open;
         ${compressed_sums("before.lo", "before.hi", "before")}
 % endif
-% elif kind == "lengths":
+% elif state_kind == "lengths":
         last = mask ? begin + first + 31 - (int) clz((uint) mask) : last;
 % endif
 % if sums:
@@ -399,13 +433,13 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % if elements:
         kept[count] = e[E_AT(at)];
 % endif
-% if indexes or kind == "lengths":
+% if listed:
         places[count] = first;
 % endif
 % if sums:
         ended[count] = open;
 % endif
-% elif kind == "lengths":
+% elif state_kind == "lengths":
         last = head ? at : last;
 % endif
         count += head;
@@ -415,12 +449,13 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % endif
 </%def>
 ##
-## Copies element i of the block: to position `to` of the kept elements, and to position `aside` of the others.
-<%def name="one_element(to, aside, i)">
-% if elements or rest:
+## Copies element i of the block to a position of each part; the next element overwrites it in those that it does not
+## belong to.
+<%def name="one_element(positions, i)">
+% if elements:
     {
         const long from = E_AT(begin + first + ${i}) * ${element_words};
-%   for name, at in ([("kept", to)] if elements else []) + ([("others", aside)] if rest else []):
+%   for (name, _), at in by_part(positions):
 %     if element_words <= 8:
 %       for w in range(element_words):
         ${name}[(${at}) * ${element_words} + ${w}] = e[from + ${w}];
@@ -431,51 +466,74 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 %   endfor
     }
 % endif
-% if indexes or kind == "lengths":
-    places[${to}] = first + ${i};
+% if listed:
+%   for (_, name), at in by_part(positions):
+    ${name}[${at}] = first + ${i};
+%   endfor
 % endif
 % if sums:
-    ended[${to}] = scanned[${i}];
+    ended[${positions[0]}] = scanned[${i}];
 % endif
 </%def>
 ##
-## Copies elements i .. i + 15 of the block. Each element gets the position after the kept ones before it: a product
+## Copies elements i .. i + 15 of the block. Each element gets the position after those of its part before it: a product
 ## adds up the flags of eight elements in the bytes of a ulong.
 <%def name="sixteen_elements()">
 % if compress:
 #ifdef COMPRESS
     {
-        const ushort mask = __builtin_ia32_cvtb2mask128(-as_char16(vload16(0, flags + i)));
+        const uchar16 flags_here = vload16(0, flags + i);
+        const ushort mask = __builtin_ia32_cvtb2mask128(as_char16(flags_here << (uchar16) (7)));
         const int some_of_them = popcount((uint) mask);
-%   if elements or rest:
-        global const WORD_OF_ELEMENT* from = e + E_AT(begin + first + i);
-%     if elements:
-        ${compressed("kept + count", "mask")}
-%     endif
-%     if rest:
-        ${compressed("others + (first + i - count)", "~mask")}
-%     endif
+%   if three:
+        const ushort second_mask = __builtin_ia32_cvtb2mask128(as_char16(flags_here << (uchar16) (6)));
 %   endif
-%   if indexes or kind == "lengths":
-        vstore16(COMPRESS_int(first + i + (int16) (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), mask), 0, places + count);
+<%
+    masks = ["mask", "second_mask", f"~({'mask | second_mask' if three else 'mask'})"]
+    ends = ["count", "second", f"(first + i - count{' - second' if three else ''})"]
+%>
+%   if elements:
+        global const WORD_OF_ELEMENT* from = e + E_AT(begin + first + i);
+%     for ((name, _), mask), (_, end) in zip(by_part(masks), by_part(ends)):
+        ${compressed(f"{name} + {end}", mask)}
+%     endfor
+%   endif
+%   if listed:
+%     for ((_, name), mask), (_, end) in zip(by_part(masks), by_part(ends)):
+        vstore16(COMPRESS_int(first + i + (int16) (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), (ushort) (${mask})), 0, ${name} + ${end});
+%     endfor
 %   endif
 %   if sums:
         ${compressed_sums("vload8(0, scanned + i)", "vload8(1, scanned + i)", "vload16(0, scanned + i)")}
 %   endif
         count += some_of_them;
+%   if three:
+        second += popcount((uint) second_mask);
+%   endif
     }
 #else
 % endif
     for (int j = i; j < i + 16; j += 8) {
-        const ulong ones = as_ulong(vload8(0, flags + j));
+        const ulong bytes = as_ulong(vload8(0, flags + j));
+        const ulong ones = bytes${" & 0x0101010101010101UL" if three else ""};
         const ulong sums = ones * 0x0101010101010101UL, before = sums - ones;
+%   if three:
+        const ulong twos = bytes >> 1 & 0x0101010101010101UL;
+        const ulong second_sums = twos * 0x0101010101010101UL, second_earlier = second_sums - twos;
+%   endif
 % for k in range(8):
         {
             const int to = count + (int) (before >> ${8 * k} & 255);
-            ${one_element("to", f"first + j + {k} - to", f"j + {k}")}
+%   if three:
+            const int second_to = second + (int) (second_earlier >> ${8 * k} & 255);
+%   endif
+            ${one_element(["to", "second_to", f"first + j + {k} - to{' - second_to' if three else ''}"], f"j + {k}")}
         }
 % endfor
         count += (int) (sums >> 56);
+%   if three:
+        second += (int) (second_sums >> 56);
+%   endif
     }
 % if compress:
 #endif

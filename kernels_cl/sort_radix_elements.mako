@@ -72,6 +72,18 @@ static ${rank} ${rank_of}(const ${word} word) {
 }
 </%def>
 ##
+## A function that returns whether a vector mask of `words` ulong has a bit: faster than any() on some drivers.
+<%def name="any_of(mask, words)">
+static int any_of(const ${mask} mask) {
+    const ulong${words} w${words} = as_ulong${words}(mask);
+% while words > 2:
+    const ulong${words // 2} w${words // 2} = w${words}.lo | w${words}.hi;
+<% words //= 2 %>
+% endwhile
+    return (w2.x | w2.y) != 0;
+}
+</%def>
+##
 ## The first digit of ranks: a SPAN has the smallest and the largest rank of some elements, and a DIGIT maps the ranks
 ## of a span to numbers, whose bits from `shift` up are a bin. 64-bit floats near zero have ranks far apart; the gap
 ## between the largest negative number and the smallest other one is therefore left out.

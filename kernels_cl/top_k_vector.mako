@@ -53,15 +53,7 @@ static RANK keep_best(global RANK* restrict ranks, global ${index}* restrict pla
 <% mask = {8: "char", 16: "short", 32: "int", 64: "long"}[key_bits] %>
 typedef ${mask}16 MASK16;
 
-static int any_of(const MASK16 mask) {
-<% words = mask_words %>
-    const ulong${words} w${words} = as_ulong${words}(mask);
-% while words > 2:
-    const ulong${words // 2} w${words // 2} = w${words}.lo | w${words}.hi;
-<% words //= 2 %>
-% endwhile
-    return (w2.x | w2.y) != 0;
-}
+${elements.any_of("MASK16", mask_words)}
 
 /* The value of a kept element of this rank. */
 static ${native} value_of(global const ${key}* x, global const RANK* ranks, global const ${index}* places,

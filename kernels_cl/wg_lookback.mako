@@ -180,9 +180,9 @@ static int ${name}(volatile global uint* state, const uint tag, const int p, con
         /* These aggregates were read above, or published by this work-group. */
         for (int next = back + ${step}; next < ${p}; next += ${step}) {
 % if plain_polls:
-            if (!peek(state, tag, next, AGGREGATE, &found)) peek_surely(state, tag, next, AGGREGATE, &found);
+            if (!peek(state, tag, ${at('next')}, AGGREGATE, &found)) peek_surely(state, tag, ${at('next')}, AGGREGATE, &found);
 % else:
-            peek(state, tag, next, AGGREGATE, &found);
+            peek(state, tag, ${at('next')}, AGGREGATE, &found);
 % endif
             ${prefix} = ${combine}(${prefix}, found);
         }

@@ -19,7 +19,7 @@ from pydp.dtypes import c_declarations, c_name, movable
 from pydp.model.explanation import Explanation, given
 from pydp.runtime import placement
 from pydp.runtime.arrays.data import Array
-from pydp.runtime.arrays.operand import Operand
+from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
 from pydp.runtime.field.construct import field
 from pydp.runtime.field.field import Field
@@ -128,3 +128,33 @@ def taken(x: Field, indexes: Field, where: dict[str, Any]) -> Field:
     take_rows(call, source, places, out.view(places.shape, (places.shape[1], 1)))
     found: Field = call.finish(out)
     return found
+
+
+# --- rows along an axis ---------------------------------------------------------------------------------------
+
+
+def axis_last(operand: Operand, axis: int | None) -> Operand:
+    """The same elements with `axis` last. None: as they are."""
+    if axis is None or axis == len(operand.shape) - 1:
+        return operand
+    order = [a for a in range(len(operand.shape)) if a != axis] + [axis]
+    return operand.view(tuple(operand.shape[a] for a in order), tuple(operand.strides[a] for a in order))
+
+
+def rows_of_result(
+    call: Call, shape: tuple[int, ...], axis: int | None, k: int, dtype: np.dtype
+) -> tuple[Operand, Operand]:
+    """(A result of `shape` with k elements along the axis; the same, or a temporary operand, with contiguous rows)."""
+    found = (k,) if axis is None else (*shape[:axis], k, *shape[axis + 1 :])
+    result = call.output(found, dtype)
+    moved = axis_last(result, axis)
+    rows = moved if moved.is_contiguous else call.temporary(moved.shape, dtype)
+    count = rows.size // k if k else 0
+    return result, rows.view((count, k), (k, 1))
+
+
+def delivered_rows(call: Call, rows: Operand, result: Operand, axis: int | None) -> None:
+    """Enqueue the copy of the rows to the result, unless they are the same."""
+    moved = axis_last(result, axis)
+    if rows.buffer is not result.buffer:
+        call.copy(rows.view(moved.shape, c_strides(moved.shape)), moved)

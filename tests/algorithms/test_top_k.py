@@ -104,6 +104,125 @@ def test_a_partition_at_positions(device):
     assert "sorted" in str(pydp.explain(pydp.argpartition, x, 3))
 
 
+# --- radix select ------------------------------------------------------------------------------------------------
+
+VECTOR = {"strategy": "select", "mapping": "vector", "part": 96, "digit": 6}
+SIMT = {"strategy": "select", "mapping": "simt", "lanes": 16, "part": 48, "digit": 6}
+TOP = {"strategy": "select"}
+MAPPINGS = pytest.mark.parametrize("mapping", [VECTOR, SIMT], ids=["vector", "simt"])
+NUMBERS = "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64".split()
+
+
+def check_parts(x: np.ndarray, kth: int, spec, axis: int = -1) -> None:
+    """Compare both functions with NumPy: the smaller, the equal and the larger elements keep their orders."""
+    source = np.moveaxis(x, axis, -1)
+    at = np.sort(source, -1)[..., kth, None]
+    equal = (source == at) | ((source != source) & (at != at))
+    smaller = (source < at) | ((at != at) & (source == source))
+    order = np.argsort(np.where(equal, 1, np.where(smaller, 0, 2)), -1, kind="stable")
+    wanted = np.moveaxis(np.take_along_axis(source, order, -1), -1, axis)
+    found = pydp.partition(x, kth, axis=axis, spec=spec)
+    assert found.dtype == x.dtype and found.tobytes() == np.ascontiguousarray(wanted).tobytes()
+    found = pydp.argpartition(x, kth, axis, spec=spec)
+    assert found.dtype == np.int64 and np.array_equal(found, np.moveaxis(order, -1, axis))
+
+
+def small_parts(device, mapping):
+    return {**mapping, "part": 0} if device.profile.loop_limit is not None and mapping is VECTOR else mapping
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+def test_positions_of_rows(device, mapping):
+    rng = np.random.default_rng(4)
+    spec = small_parts(device, mapping)
+    sizes = (1, 97) if device.profile.is_simulator else (1, 2, 15, 16, 17, 47, 48, 49, 95, 96, 97, 193, 700)
+    for n in sizes:
+        x = rng.integers(-9, 9, (2, n)).astype(np.int32)
+        for kth in {0, n // 2}:
+            check_parts(x, kth, spec)
+            values, indexes = pydp.top_k(x, n // 2 + 1, largest=kth == 0, spec={**TOP, "mapping": mapping["mapping"]})
+            check((values, indexes), best(x, n // 2 + 1, -1, kth == 0))
+
+
+@pytest.mark.parametrize("dtype", NUMBERS)
+def test_positions_of_all_numbers(device, dtype):
+    mapping = (VECTOR, SIMT)[NUMBERS.index(dtype) % 2]
+    needs.dtype(device, np.dtype(dtype))
+    rng = np.random.default_rng(5)
+    x = (rng.standard_normal((2, 1500)) * 60).astype(dtype)
+    if x.dtype.kind == "f":
+        x[:, 5:10] = [np.inf, -np.inf, -0.0, 0.0, np.finfo(dtype).smallest_subnormal]
+        x[:, ::9] = np.nan
+    for kth in (0, 700, 1400, 1499):
+        check_parts(x, kth, small_parts(device, mapping))
+    if x.dtype.kind == "f":  # half of the elements are zeros, of both signs
+        x[:, ::2] = rng.choice(np.array([0.0, -0.0], dtype), (2, 750))
+        check_parts(x, 600, small_parts(device, mapping))
+    check(pydp.top_k(x, 50, spec={**TOP, "mapping": mapping["mapping"]}), best(x, 50))
+
+
+@MAPPINGS
+def test_few_and_many_candidates(device, mapping):
+    """The later passes read the stored candidates, or all elements if most of them are candidates."""
+    rng = np.random.default_rng(6)
+    spread = rng.integers(-(1 << 31), 1 << 31, 20000).astype(np.int32)
+    close = rng.integers(0, 1 << 20, 20000).astype(np.int32)
+    both = np.where(rng.random(20000) < 0.2, close, spread)
+    for x in (spread, close, both, np.full(20000, 7, np.int32)):
+        rows = np.stack([x, x[::-1], spread])
+        for kth in (0, 9000, 19999):
+            check_parts(rows, kth, {**mapping, "part": 0, "lanes": 64, "digit": 8})
+
+
+@MAPPINGS
+def test_axes_and_kinds_at_a_position(device, mapping):
+    x = np.random.default_rng(7).integers(0, 999, (5, 400, 3)).astype(np.int32)
+    spec = small_parts(device, mapping)
+    for axis, kth in ((0, 2), (1, 333), (2, -1)):
+        check_parts(x, kth, spec, axis)
+    check_parts(x[::-1, ::2], 100, spec, 1)
+    flat = pydp.partition(x, 3000, axis=None, spec=spec)
+    assert flat.shape == (6000,) and flat[3000] == np.partition(x, 3000, None)[3000]
+    field = pydp.field(x, device=device)
+    for kth in (100, 7, 100):  # recorded calls take the position of each call
+        found = pydp.partition(field, kth, axis=1, spec=spec)
+        assert isinstance(found, pydp.Field)
+        assert np.array_equal(found.get(), pydp.partition(x, kth, axis=1, spec=spec))
+    assert np.array_equal(pydp.argpartition(field.array, 7, 1, spec=spec).get(), pydp.argpartition(x, 7, 1, spec=spec))
+
+
+@pytest.mark.oclgrind
+@MAPPINGS
+@pytest.mark.parametrize("order", ["reversed", "permuted"])
+def test_parts_of_rows_that_are_published_late(device, mapping, order):
+    needs.endless_loops(device)
+    x = np.random.default_rng(8).integers(0, 30, (2, 250)).astype(np.int32)
+    for suppress in (1, 2):
+        check_parts(x, 120, {**mapping, "order": order, "suppress": suppress})
+
+
+def test_a_long_array_is_selected_by_default(device):
+    x = np.random.default_rng(9).standard_normal(70000).astype(np.float32)
+    check_parts(x, 40000, None)
+    assert "digit" in str(pydp.explain(pydp.partition, x, 3))
+    assert "digit" in str(pydp.explain(pydp.top_k, x, 9, spec=TOP))
+    assert "sorted" in str(pydp.explain(pydp.argpartition, x, [3, 4]))
+
+
+@MAPPINGS
+def test_parts_are_not_written_outside(device, mapping, monkeypatch):
+    from selections import Guarded
+
+    if not device.profile.shares_host_memory:
+        pytest.skip("kernels do not write NumPy memory in place")
+    x = np.random.default_rng(10).integers(0, 40, (3, 700)).astype(np.int32)
+    guarded = Guarded(monkeypatch)
+    check_parts(x, 350, small_parts(device, mapping))
+    check(pydp.top_k(x, 20, spec={**TOP, "mapping": mapping["mapping"]}), best(x, 20))
+    guarded.check()
+
+
 def test_wrong_arguments(device):
     x = np.arange(6, dtype=np.int32)
     for call, message in (
@@ -113,6 +232,13 @@ def test_wrong_arguments(device):
         (lambda: pydp.top_k(x, 1, axis=1), "axis=1"),
         (lambda: pydp.top_k(x, 1, largest="yes"), "largest is 'yes'"),
         (lambda: pydp.top_k(x, 1, spec={"block": 5}), "block is 5"),
+        (lambda: pydp.top_k(x, 1, spec={"strategy": "filter", "mapping": "simt"}), "'filter' has no mapping 'simt'"),
+        (lambda: pydp.top_k(x + 1j, 1, spec={"strategy": "select"}), "'select' is for bool"),
+        (lambda: pydp.partition(x, 1, spec={"digit": 13}), "digit is 13; 1 to 12"),
+        (lambda: pydp.partition(x, 1, spec={"strategy": "select", "mapping": "simt", "lanes": 3}), "lanes is 3"),
+        (lambda: pydp.partition(x, 1, spec={**SIMT, "part": 1025}), "part is 1025; up to 64"),
+        (lambda: pydp.partition(x, [1, 2], spec={"strategy": "select"}), "takes one position, not 2"),
+        (lambda: pydp.argpartition(x + 1j, 1, spec={"strategy": "select"}), "'select' is for bool"),
         (lambda: pydp.partition(x, 6), "kth is 6"),
         (lambda: pydp.partition(x, [1.5]), "kth is"),
         (lambda: pydp.partition(x, 2, mask=x > 2), "mask, second, count and length"),

@@ -17,6 +17,7 @@ from pydp.runtime.bounded import BoundedCache
 
 _ACCEPTED = "an OpenCL C expression in x, such as 'x > 0', and a Python function of one element are accepted"
 _made = BoundedCache(256)  # by the text, or the content of the function, and the dtype
+_TRUTH = np.dtype(bool)
 _OPTIONAL = (("f2", "half"), ("f8", "double"))  # types that some devices lack
 
 
@@ -42,7 +43,7 @@ class Predicate:
         return quoted(self.name)
 
     def function(self, name: str = "keep") -> str:
-        """The C source of ``static int name(T x)``, which returns 0 or 1."""
+        """The C source of ``static int name(T x)``, which returns 0 or 1; for `three_parts`, 0, 1 or 2."""
         return f"static int {name}(const {c_name(self.dtype)} x) {{ {self.body} }}\n"
 
     def check(self, device: Any) -> None:
@@ -72,8 +73,23 @@ def predicate_of(value: Any, dtype: Any) -> Predicate:
     raise InvalidArgument(f"predicate {shown(value)} is not a condition; {_ACCEPTED}")
 
 
-def either(first: Predicate, second: Predicate) -> Predicate:
-    """True for elements that meet one of two predicates on the same dtype, of which one is a Python function."""
+def three_parts(first: Any, second: Any, dtype: Any) -> Predicate:
+    """1 for elements of `dtype` that meet the first predicate, 2 for those that meet only the second one, else 0.
+
+    >>> three_parts("x > 0", "x < -9", "int32").body
+    'return (x > 0 ? 1 : x < -9 ? 2 : 0);'
+    """
+    dtype = native(dtype)
+    one, two = predicate_of(first, dtype), predicate_of(second, dtype)
+    if isinstance(first, str) and isinstance(second, str):  # as one text, because they may have the same helpers
+        text = f"({first}) ? 1 : ({second}) ? 2 : 0"
+        found: Predicate = _made.make((text, dtype, "three parts"), _from_text, text, dtype, np.dtype(np.int32))
+        return found
+    return _joined(one, two)
+
+
+def _joined(first: Predicate, second: Predicate) -> Predicate:
+    """The three parts of two predicates, of which one is a Python function."""
     iterations = None
     if first.iterations is not None and second.iterations is not None:
         iterations = first.iterations + second.iterations
@@ -83,7 +99,7 @@ def either(first: Predicate, second: Predicate) -> Predicate:
     return Predicate(
         f"{first.name} or {second.name}",
         first.dtype,
-        "return meets_first(x) || meets_second(x);",
+        "return meets_first(x) ? 1 : meets_second(x) ? 2 : 0;",
         both + first.function("meets_first") + second.function("meets_second"),
         iterations,
         first.computes + second.computes,
@@ -98,11 +114,11 @@ def nonzero(dtype: np.dtype) -> Predicate:
     return Predicate("x != 0", dtype, body, computes=(dtype,) if dtype.kind in "fc" else ())
 
 
-def _from_text(text: str, dtype: np.dtype) -> Predicate:
+def _from_text(text: str, dtype: np.dtype, result: np.dtype = _TRUTH) -> Predicate:
     tree = parse(text, dtype, "predicate", ("x",))
     expressions = Expressions()
     try:
-        source = expressions.assignable(tree, np.dtype(bool))
+        source = expressions.assignable(tree, result)
     except Refused as error:
         raise refused(text, "predicate", 1, error) from None
     used = [np.dtype(kind) for kind, c_type in _OPTIONAL if c_type in expressions.scalars]

@@ -1,5 +1,5 @@
-"""``pydp.select``, ``compress``, ``flatnonzero``, ``nonzero``, ``argwhere`` and ``partition``: the elements of an array
-that meet a condition, or their indexes, in order.
+"""``pydp.select``, ``compress``, ``flatnonzero``, ``nonzero`` and ``argwhere``: the elements of an array that meet a
+condition, or their indexes, in order; also the partition by conditions of ``pydp.partition``.
 
 All are one kernel with other hooks: which elements are kept (a predicate, a mask, nonzero elements), and what is stored
 for a kept element. Only the device knows how many elements are kept; see `results`.
@@ -13,22 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import axis_of, integer
 from pydp.algorithms.lengths import whole
 from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.select.policy import SelectSpec
-from pydp.algorithms.select.request import Request, check_choice, check_three_parts, explained, launched
-from pydp.algorithms.select.results import columns, counted, rows, trimmed
+from pydp.algorithms.select.request import Request, check_choice, explained, launched
+from pydp.algorithms.select.results import columns, counted, counted_twice, rows, trimmed
 from pydp.algorithms.select.stream import select_in_pieces, too_large
-from pydp.algorithms.sort import sort
 from pydp.errors import InvalidArgument, OutOfResources
 from pydp.model.explanation import Explanation, Given
-from pydp.model.explanation import given as arguments_of
-from pydp.runtime.placement import normal_input
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import Expected, host
 
-__all__ = ["SelectSpec", "argwhere", "compress", "flatnonzero", "nonzero", "partition", "select"]
+__all__ = ["SelectSpec", "argwhere", "compress", "flatnonzero", "nonzero", "select"]
 
 
 def select(
@@ -154,93 +150,12 @@ def argwhere(
     return _found(rows, "argwhere", x, None, None, count, length, where)
 
 
-def partition(
-    x: Any,
-    predicate: Any = None,
-    *,
-    mask: Any = None,
-    second: Any = None,
-    axis: int | None = -1,
-    count: Any = None,
-    length: Any = None,
-    device: Any = None,
-    queue: Any = None,
-    wait_for: Any = None,
-    spec: Any = None,
-) -> Any:
-    """Return (the elements of `x` that meet a condition, followed by the others; the number of the former).
-
-    Both parts keep their order (``cub::DevicePartition`` reverses the second one). The array has rank 1 and the size,
-    kind and dtype (in native byte order) of `x`. The number is an int for NumPy arrays, else a Field or pyopencl Array
-    of rank 0 and dtype int64; the call then does not wait.
-
-    second: another predicate, in the form of the first. The result is then (the elements that meet `predicate`, those
-    that meet only `second`, the others; the number of the first ones; the number of the second ones), as of
-    ``cub::DevicePartition::If`` with two conditions. The elements are partitioned twice: by both, then by `predicate`.
-    It cannot be combined with mask.
-
-    The arguments and errors are as for `select`. The position of the other elements depends on the number of kept ones,
-    therefore the elements are read twice.
-
-    With an integer or a sequence of integers instead of a predicate, return a copy of `x` that is partitioned along
-    `axis` at its k-th smallest elements, as ``numpy.partition`` (axis=None: the elements in C order). The copy is
-    sorted, which is a partition at every position; spec is then a SortSpec. axis applies to such calls only; mask,
-    second, count and length apply to the others. With `length`, the elements from there on are not written.
-
-    >>> pydp.partition(np.array([3, -1, 4, 0, 5]), "x > 0")
-    (array([ 3,  4,  5, -1,  0]), 3)
-    >>> pydp.partition(np.array([3, -1, 4, 0, 5]), "x > 3", second="x < 0")
-    (array([ 4,  5, -1,  3,  0]), 2, 1)
-    >>> pydp.partition(np.array([3, -1, 4, 0, 5]), 2)
-    array([-1,  0,  3,  4,  5])
-    """
-    where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    if _is_position(predicate):
-        return sort(_at_positions(x, predicate, axis, mask, count, length, second), axis=axis, **where)
-    if second is None:
-        return _found(counted, "partition", x, mask, predicate, count, length, where)
-    request = Request("partition", x, mask, predicate, count, spec, length, second)
-    check_choice(request)
-    x = normal_input("x", whole(x, length))
-    check_three_parts(request._replace(x=x), too_large("partition", x, None, where), where)
-    made, either = _found(counted, "partition", x, None, predicate, None, length, where, second)
-    made, first = _found(counted, "partition", made, None, predicate, count, length, {**where, "wait_for": None})
-    return made, first, either - first
-
-
-def _is_position(predicate: Any) -> bool:
-    """Whether the argument is one or several positions of ``numpy.partition``."""
-    if isinstance(predicate, (list, tuple, np.ndarray)):
-        return True
-    try:
-        integer(predicate)
-    except TypeError:
-        return False
-    return True
-
-
-def _at_positions(x: Any, kth: Any, axis: Any, mask: Any, count: Any, length: Any, second: Any) -> Any:
-    """x as an array, if the arguments of a partition at positions are right."""
-    if any(one is not None for one in (mask, count, length, second)):
-        raise InvalidArgument(
-            f"mask, second, count and length cannot be combined with the position {kth!r}; None is accepted with it"
-        )
-    x = normal_input("x", x)
-    positions_of(kth, x, axis)
-    return x
-
-
-def positions_of(kth: Any, x: Any, axis: Any) -> tuple[int, ...]:
-    """The positions where `x` is partitioned along an axis. Raises InvalidArgument for positions out of range."""
-    n = x.size if axis is None else x.shape[axis_of(axis, x.ndim)]
-    given = kth.reshape(-1).tolist() if isinstance(kth, np.ndarray) else kth
-    try:
-        found = tuple(map(integer, given if isinstance(given, (list, tuple)) else [given]))
-    except TypeError:
-        raise InvalidArgument(f"kth is {kth!r}; an integer or a sequence of integers is accepted") from None
-    for one in found:
-        if not -n <= one < n:
-            raise InvalidArgument(f"kth is {one}; {-n} to {n - 1} are accepted for {n} elements along the axis")
+def divided(
+    x: Any, predicate: Any, mask: Any, second: Any, count: Any, length: Any, where: dict[str, Any]
+) -> tuple[Any, ...]:
+    """The result of ``pydp.partition`` by conditions."""
+    finished = counted if second is None else counted_twice
+    found: tuple[Any, ...] = _found(finished, "partition", x, mask, predicate, count, length, where, second)
     return found
 
 
@@ -264,7 +179,7 @@ def _found(
 
     def run(which: str, part: Any, flags: Any) -> Any:
         results = _launched(which, part, flags, predicate, None, None, second, **{**where, "wait_for": None})
-        return (counted if which == "partition" else trimmed)(*results)
+        return (finished if which == "partition" else trimmed)(*results)
 
     check_choice(Request(which, x, mask, predicate, count, where["spec"], None, second))
     return select_in_pieces(run, which, x, mask, count, where)
@@ -293,27 +208,17 @@ def _launched(
 # --- explanations and references -----------------------------------------------------------------------------
 
 
-def _explain(which: str, given: Given) -> Explanation:
-    predicate = getattr(given, "predicate", None)
-    if which == "partition" and _is_position(predicate):
-        x = _at_positions(given.x, predicate, given.axis, given.mask, given.count, given.length, given.second)
-        how = {"axis": given.axis, "spec": given.spec, **given.where}
-        found: Explanation = sort.__pydp_explain__(arguments_of(sort, (x,), how))
-        found.choices.insert(0, "all elements are sorted, which is a partition at every position")
-        return found
+def explain_selection(which: str, given: Given) -> Explanation:
+    """Explain a call of the function named `which`."""
     if which == "compress" and given.axis is not None:
         raise InvalidArgument(f"axis={given.axis!r} is not supported by compress; None is accepted")
-    second = getattr(given, "second", None)
-    mask = whole(getattr(given, "mask", None), given.length)
-    x = whole(given.x, given.length)
+    mask, x = whole(getattr(given, "mask", None), given.length), whole(given.x, given.length)
+    second, predicate = (getattr(given, name, None) for name in ("second", "predicate"))
     request = Request(which, x, mask, predicate, given.count, given.spec, given.length, second)
-    found = explained(request, given.where)
-    if second is not None:
-        found.choices.insert(0, "the elements are partitioned by both conditions (this explanation), then by the first")
-    return found
+    return explained(request, given.where)
 
 
-def _kept(x: np.ndarray, predicate: Any, mask: Any) -> np.ndarray | None:
+def kept_by(x: np.ndarray, predicate: Any, mask: Any) -> np.ndarray | None:
     """Which elements of a flat array are kept; None for a predicate that NumPy does not evaluate."""
     if mask is not None:
         return host(mask).reshape(-1) != 0
@@ -322,16 +227,8 @@ def _kept(x: np.ndarray, predicate: Any, mask: Any) -> np.ndarray | None:
 
 def _select_reference(x: Any, predicate: Any = "x > 0", *, mask: Any = None) -> list[Expected] | None:
     x = host(x).reshape(-1)
-    kept = _kept(x, predicate, mask)
+    kept = kept_by(x, predicate, mask)
     return None if kept is None else [Expected(x[kept])]
-
-
-def _partition_reference(x: Any, predicate: Any = "x > 0", *, mask: Any = None) -> list[Expected] | None:
-    x = host(x).reshape(-1)
-    kept = _kept(x, predicate, mask)
-    if kept is None:
-        return None
-    return [Expected(np.concatenate([x[kept], x[~kept]])), Expected(np.array(np.count_nonzero(kept)))]
 
 
 def _compress_reference(mask: Any, x: Any, axis: Any = None) -> list[Expected]:
@@ -345,7 +242,6 @@ def _indexes_reference(function: Callable[[np.ndarray], Any], x: Any) -> list[Ex
 
 for _function, _reference, _options in (
     (select, _select_reference, {"predicate": "x > 0"}),
-    (partition, _partition_reference, {"predicate": "x > 0"}),
     (flatnonzero, functools.partial(_indexes_reference, np.flatnonzero), {}),
     (nonzero, functools.partial(_indexes_reference, np.nonzero), {}),
     (argwhere, functools.partial(_indexes_reference, np.argwhere), {}),
@@ -353,7 +249,7 @@ for _function, _reference, _options in (
     register(
         Algorithm(
             _function,
-            functools.partial(_explain, _function.__name__),
+            functools.partial(explain_selection, _function.__name__),
             _reference,
             sizes=("65536", "1048576", "16777216") if _function is select else ("1048576",),
             dtypes="biuf" if _options else "biufc",
@@ -364,7 +260,7 @@ for _function, _reference, _options in (
 register(
     Algorithm(
         compress,
-        functools.partial(_explain, "compress"),
+        functools.partial(explain_selection, "compress"),
         _compress_reference,
         sizes=("1048576",),
         shapes=vectors(2),

@@ -36,7 +36,8 @@ _STORE_BYTES = 64  # of a nontemporal store
 class Condition:
     """Which elements of an array are kept, as OpenCL C. text: the function ``keep(x)``, or with `heads` ``differ(a,
     b)``, which compares an element with its predecessor. iterations: of its loops, None if they depend on values.
-    vector: the expression of `differ` for vectors, or ""."""
+    vector: the expression of `differ` for vectors, or "". three: ``keep`` gives 1 for elements of the first part, 2 for
+    the second part, and 0 for the others."""
 
     name: str
     dtype: np.dtype
@@ -45,6 +46,24 @@ class Condition:
     heads: bool = False
     iterations: int | None = 0
     vector: str = ""
+    three: bool = False
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The elements are `rows` rows of equal lengths. Each has a rank, known on the device, that divides it into three
+    parts: smaller, equal and larger ranks. kept: elements of a row of the result; elements of the second part that do
+    not fit are dropped. kind, descending: of the ranks, see sort_radix_elements.mako."""
+
+    rows: int
+    kept: int
+    kind: str
+    descending: bool
+
+
+LIMIT_WORDS = 4
+"""Words of 64 bits that a row has in the array of limits: the rank, the sizes of the first and the second part, and one
+that `rank_select` uses."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +76,7 @@ class Job:
     each element is stored, at the index that s has for the element. summand, sums: dtype of the values and operator of
     reduce_by_key. count: dtype of the caller's count. bounded: the kernels read the number of elements, at most n, on
     the device. already_sorted: the elements may be those of another array, if `sort_unless_sorted` has left its result
-    alone.
+    alone. limits: the condition is the rank of an element, see `Limits`; n is the length of a row.
     """
 
     condition: Condition
@@ -73,6 +92,7 @@ class Job:
     count: np.dtype | None = None
     bounded: bool = False
     already_sorted: bool = False
+    limits: Limits | None = None
 
     @property
     def word(self) -> int:
@@ -89,6 +109,8 @@ class Job:
         """The operator on the states of partitions, see select_common.mako."""
         if self.sums is not None:
             return _state_of_sums(self.sums)
+        if self.condition.three:
+            return operator_text("(long2)(a.x + b.x, a.y + b.y)", _PAIR)
         if self.lengths:
             return operator_text("(long2)(a.x + b.x, b.x != 0 ? b.y : a.y)", _PAIR)
         return operator_text("+", COUNT)
@@ -117,6 +139,8 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
     dtypes = [condition.dtype, state.dtype, *([] if sums is None else [job.summand, sums.dtype])]
     pads = [(name, state.dtype[name].itemsize) for name in state.dtype.names or () if name in ("before", "after")]
     wide = _STORE_BYTES // job.word if spec.nontemporal and job.element else 0
+    state_kind = "parts" if condition.three else "lengths" if job.lengths else "count"
+    limits = job.limits
     return {
         "declarations": c_declarations(dtypes) + state.declarations + condition.declarations,
         "source": c_name(condition.dtype),
@@ -125,7 +149,14 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         **{f"{letter}_unit": unit_of(step) for letter, step in zip("kes", job.steps, strict=True)},
         "value": c_name(state.dtype),
         "combine": state.function(),
-        "kind": "count" if sums is None and not job.lengths else "lengths" if sums is None else "sums",
+        "state_kind": "sums" if sums is not None else state_kind,
+        "three": condition.three,
+        "limits": 0 if limits is None else LIMIT_WORDS,
+        "key": c_name(np.dtype(f"u{condition.dtype.itemsize}")) if limits is not None else None,
+        "kind": None if limits is None else limits.kind,
+        "key_bits": 8 * condition.dtype.itemsize,
+        "descending": limits is not None and limits.descending,
+        "rank_window": None,
         "elements": bool(job.element),
         "word": c_name(np.dtype(f"u{job.word}")),
         "element_words": job.element // job.word,
@@ -217,8 +248,9 @@ class SelectPlan:
         if calls is not None and spec.mapping == "vector":
             part = min(part, max(2, calls // 8))
         self.part = part
-        self.parts = max(1, -(-job.n // part))
-        alone = self.parts == 1
+        self.per_row = max(1, -(-job.n // part))
+        self.parts = self.per_row * (1 if job.limits is None else job.limits.rows)
+        alone = self.per_row == 1
         self.phase = "alone" if alone else "seeded" if spec.strategy == "reduce_then_scan" else "single"
         self.group = (1,) if spec.mapping == "vector" else (spec.lanes,)
         self.grid = (self.parts * self.group[0],)
@@ -255,14 +287,16 @@ class SelectPlan:
         steps: Sequence[int] = (),
         length: Operand | None = None,
         already_sorted: tuple[Operand, Operand] | None = None,
+        limits: Any = None,
     ) -> None:
         """Enqueue the selection. inputs: k, e and s (None if not read). outputs: the results in the order of the
         kernel's arguments. steps: between the indexes of two elements, and between those of two axes. length: the
-        number of elements, of a job that is bounded. already_sorted: the second array, and the counters of the sort."""
+        number of elements, of a job that is bounded. already_sorted: the second array, and the counters of the sort.
+        limits: of the rows, of a job with limits."""
         job = self.job
         if not job.n:
             for output in outputs:
-                if output.name in ("total", "count"):
+                if output.name in ("total", "second", "count"):
                     elementwise.apply(call, "copy", [output.dtype.type(0)], output)
             return
         args: list[Any] = []
@@ -274,12 +308,16 @@ class SelectPlan:
             unsorted, counters = already_sorted
             args += [unsorted, np.int64(unsorted.offset), counters]
         results: list[Any] = []
+        if job.limits is not None:
+            args += [limits, np.int32(self.per_row)]
         for output in outputs:
             results.append(output)
             if output.name == "indexes" and len(job.shape) > 1:
                 results += [*map(np.int64, steps), *map(np.int64, job.shape[1:])]
             elif output.name == "count":
                 results.append(np.int64(output.offset))
+        if job.limits is not None:
+            results.append(np.int64(job.limits.kept))
         if self.phase == "single":
             state, tag = descriptors(call, self.parts, self.state.dtype.itemsize)
             results += [state, tag, np.int32(self.parts)]
@@ -288,7 +326,7 @@ class SelectPlan:
             call.launch(self.kernels["reduce"], self.grid, self.group, *args, seeds)
             assert self.between is not None
             self.between.run(call, Arrays(seeds, 0, seeds, 0))
-            results += [seeds, *([np.int32(self.parts)] if job.rest else [])]
+            results += [seeds, *([np.int32(self.parts)] if job.rest and job.limits is None else [])]
         call.launch(self.kernels[self.phase], self.grid, self.group, *args, *results)
 
     def describe(self) -> list[str]:
@@ -303,7 +341,7 @@ class SelectPlan:
                 "seeded": "counted first, then stored after the elements of earlier partitions",
             }[self.phase]
         ]
-        if self.job.rest and self.phase == "seeded":
+        if self.job.rest and self.job.limits is None and self.phase == "seeded":
             lines.append("the other elements follow the kept ones, whose number must be known first: two passes")
         elif self.phase == "single" and self.spec.polls:
             lines.append(
@@ -333,5 +371,7 @@ def select_plan(device: Any, job: Job, spec: Any) -> SelectPlan:
         state,
         rest=job.rest,
         sums=job.sums is not None,
+        three=job.condition.three,
+        limits=job.limits is not None,
     )
     return SelectPlan(device, job, choose(FAMILY, device, problem, spec))

@@ -51,7 +51,8 @@ class SelectProblem(Problem):
     dtype: of the elements whose condition is evaluated. log_n: logarithm of their number, rounded up. item: bytes that
     are read for an element. stored: bytes that are stored for a kept element. state: bytes of a partition's state.
     rest: the other elements are stored, too; the number of all kept elements must be known first, therefore only
-    "reduce_then_scan" is possible. sums: values are reduced between heads.
+    "reduce_then_scan" is possible. sums: values are reduced between heads. three: the kept elements are two parts.
+    limits: the sizes of the parts are known, so every strategy is possible.
     """
 
     family: ClassVar[str] = "select"
@@ -61,6 +62,13 @@ class SelectProblem(Problem):
     state: int
     rest: bool = False
     sums: bool = False
+    three: bool = False
+    limits: bool = False
+
+    @property
+    def two_passes(self) -> bool:
+        """Whether the number of kept elements must be known before elements are stored."""
+        return (self.rest or self.three) and not self.limits
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -93,12 +101,12 @@ def _power_below(n: int) -> int:
 
 def _private_bytes(problem: SelectProblem, elements: int) -> int:
     """The bytes of private memory for a partition."""
-    return elements * (problem.stored * (2 if problem.rest else 1) + 8)
+    return elements * ((problem.stored + (4 if problem.limits else 0)) * (1 + problem.rest + problem.three) + 8)
 
 
 def _iterations(problem: SelectProblem) -> int:
     """The most loop iterations for an element (vector): loops over its words copy it up to three times."""
-    return 4 + 3 * problem.stored
+    return 4 + 3 * problem.stored * (2 if problem.three else 1)
 
 
 def _local_bytes(problem: SelectProblem, spec: SelectSpec) -> int:
@@ -109,7 +117,7 @@ def _local_bytes(problem: SelectProblem, spec: SelectSpec) -> int:
 def default(profile: Profile, problem: SelectProblem) -> SelectSpec:
     """The default specialization, without measurements."""
     careful = profile.loop_limit is not None
-    safe = profile.group_progress and not careful and not problem.rest
+    safe = profile.group_progress and not careful and not problem.two_passes
     polls = 256 if careful else 20000 if profile.group_progress else 1000
     part = _power_below(max(profile.l2_bytes, 1 << 18) // 8 // max(problem.stored, 4))
     part = max(64, min(part, 32768))
@@ -148,13 +156,13 @@ def space(profile: Profile, problem: SelectProblem) -> list[SelectSpec]:
     if base.mapping == "vector":
         found += variants(base, part=_PARTS, nontemporal=(False, True))
         found += variants(base, block=(64, 256, 512))
-        if not problem.rest:
+        if not problem.two_passes:
             found.append(dataclasses.replace(base, strategy="reduce_then_scan"))
         lanes = dataclasses.replace(base, mapping="simt", nontemporal=False)
         found += variants(lanes, lanes=(64, 256), items=(7,))
     else:
         found += variants(base, lanes=(128, 256, 512), items=(3, 7, 11, 15))
-        if not problem.rest:
+        if not problem.two_passes:
             found.append(dataclasses.replace(base, strategy="reduce_then_scan"))
     return list(dict.fromkeys(found))
 
@@ -174,7 +182,7 @@ def check(profile: Profile, problem: SelectProblem, spec: SelectSpec) -> str | N
     error = field_error(spec, _ACCEPTED)
     if error:
         return error
-    if problem.rest and spec.strategy != "reduce_then_scan":
+    if problem.two_passes and spec.strategy != "reduce_then_scan":
         return (
             f"strategy {spec.strategy!r} does not know the number of all kept elements, after which the others are "
             "stored; 'reduce_then_scan' is accepted"

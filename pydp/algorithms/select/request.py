@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.algorithms.arguments import by_key, check_same_shape, refuse_shared
+from pydp.algorithms.arguments import by_key, check_same_shape
 from pydp.algorithms.lengths import check_limit, length_of, limit
-from pydp.algorithms.operators.predicate import Predicate, either, nonzero, predicate_of
+from pydp.algorithms.operators.predicate import Predicate, nonzero, predicate_of, three_parts
 from pydp.algorithms.reduce.passes import collapse
 from pydp.algorithms.select.plan import COUNT, Condition, Job, SelectPlan, select_plan
 from pydp.dtypes import check_kept_whole, check_supported
@@ -18,7 +18,6 @@ from pydp.model.explanation import Explanation
 from pydp.model.family import Key, Keyed
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
-from pydp.runtime.placement import check_writable
 from pydp.tuning.choose import cached_plan
 
 _COUNTS = (np.dtype(np.int32), np.dtype(np.int64))
@@ -51,7 +50,8 @@ class Prepared(NamedTuple):
 
 
 def launched(request: Request, where: dict[str, Any]) -> tuple[Any, ...]:
-    """Enqueue a selection. Returns (the result with space for all elements, the number of kept elements)."""
+    """Enqueue a selection. Returns (the result with space for all elements, the number of kept elements); with
+    a second condition, the numbers of elements of both parts."""
     ready = prepare(request, where)
     call, n = ready.call, ready.x.size
     steps: Sequence[int] = ()
@@ -64,29 +64,12 @@ def launched(request: Request, where: dict[str, Any]) -> tuple[Any, ...]:
     else:
         made = call.output((n,), COUNT, "indexes")
     outputs = [made, call.output((), COUNT, "total")]
+    outputs += [call.output((), COUNT, "second")] if request.second is not None else []
     outputs += [given_count(call, ready, request.count)] if request.count is not None else []
     length = limit(call, n) if call.has("length") else None
     ready.plan.run(call, flattened(call, ready.inputs, n), outputs, steps, length)
     results: tuple[Any, ...] = call.finish(*outputs)
     return results
-
-
-def check_three_parts(request: Request, in_pieces: bool, where: dict[str, Any]) -> None:
-    """Raise the errors of both selections of a partition with a second condition, before one is enqueued."""
-    predicate_of(request.predicate, request.x.dtype)
-    place = {name: where[name] for name in ("device", "queue")} | {"wait_for": None}
-    if not in_pieces:
-        prepare(request, place)
-    x, count = request.x, request.count
-    if count is None:
-        return
-    check_count(count)
-    check_writable(count, "count")
-    if not isinstance(x, np.ndarray):
-        call = Call.begin({"x": x, "count": count}, **place)
-        refuse_shared(call, call.input("count"), call.input("x"), name="count")
-    elif isinstance(count, np.ndarray) and np.may_share_memory(count, x):
-        raise InvalidArgument("count shares memory with x; a separate array is needed")
 
 
 def given_count(call: Call, ready: Prepared, count: Any) -> Operand:
@@ -103,9 +86,10 @@ def prepare(request: Request, where: dict[str, Any]) -> Prepared:
     check_choice(request)
     if count is not None:
         check_count(count)
-    out = None if count is None else (None, None, count)
     length = length_of(request.length)
-    call = Call.begin({"x": request.x, "mask": request.mask, "length": length}, out=out, outputs=3, **where)
+    outputs = 3 if request.second is None else 4
+    out = None if count is None else (*[None] * (outputs - 1), count)
+    call = Call.begin({"x": request.x, "mask": request.mask, "length": length}, out=out, outputs=outputs, **where)
     x = call.input("x")
     shape = x.shape
     if which in ("nonzero", "argwhere") and not shape:
@@ -126,7 +110,8 @@ def prepare(request: Request, where: dict[str, Any]) -> Prepared:
     arrays = (x.dtype, x.size, read.strides[0], x.strides[0], axes)
     stored = None if count is None else np.dtype(count.dtype)
     keyed = Keyed(predicate, Key(predicate.key))
-    plan = _plan_of(call.device, which, arrays, keyed, stored, length is not None, by_key(request.spec))
+    three = request.second is not None
+    plan = _plan_of(call.device, which, arrays, keyed, stored, length is not None, three, by_key(request.spec))
     inputs = (decides, None if which in INDEXES else given, None)
     return Prepared(call, plan, inputs, x, shape)
 
@@ -137,13 +122,9 @@ def condition_of(request: Request, x: Operand, mask: Operand | None) -> Predicat
         return nonzero(mask.dtype)
     if request.which in INDEXES:
         return nonzero(x.dtype)
-    first = predicate_of(request.predicate, x.dtype)
     if request.second is None:
-        return first
-    second = predicate_of(request.second, x.dtype)
-    if isinstance(request.predicate, str) and isinstance(request.second, str):  # their helper functions may be the same
-        return predicate_of(f"({request.predicate}) || ({request.second})", x.dtype)
-    return either(first, second)
+        return predicate_of(request.predicate, x.dtype)
+    return three_parts(request.predicate, request.second, x.dtype)
 
 
 def check_choice(request: Request) -> None:
@@ -221,12 +202,14 @@ def _plan_of(
     predicate: Any,
     count: np.dtype | None,
     bounded: bool,
+    three: bool,
     spec: Any,
 ) -> SelectPlan:
     dtype, n, read_step, step, shape = arrays
     condition = Condition(
-        predicate.title, predicate.dtype, predicate.function(), predicate.declarations, False, predicate.iterations
-    )
+        predicate.title, predicate.dtype, predicate.function(), predicate.declarations, False, predicate.iterations,
+        three=three,
+    )  # fmt: skip
     stores = which not in INDEXES
     job = Job(
         condition,

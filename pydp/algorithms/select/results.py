@@ -30,6 +30,11 @@ def counted(made: Any, count: Any, *_: Any) -> tuple[Any, Any]:
     return made, int(count) if isinstance(count, np.ndarray) else count
 
 
+def counted_twice(made: Any, first: Any, second: Any, *_: Any) -> tuple[Any, Any, Any]:
+    """(the array, both counts); ints for NumPy arrays."""
+    return made, *(int(one) if isinstance(one, np.ndarray) else one for one in (first, second))
+
+
 def trimmed_alike(made: Any, count: Any) -> tuple[Any, ...]:
     """The first `count` elements of several arrays."""
     if isinstance(made[0], Field):

@@ -27,7 +27,7 @@ def too_large(which: str, x: Any, mask: Any, where: dict[str, Any]) -> bool:
 
 
 def select_in_pieces(
-    run: Callable[[str, np.ndarray, Any], np.ndarray | tuple[np.ndarray, int]],
+    run: Callable[[str, np.ndarray, Any], np.ndarray | tuple[Any, ...]],
     which: str,
     x: np.ndarray,
     mask: np.ndarray | None,
@@ -35,7 +35,7 @@ def select_in_pieces(
     where: dict[str, Any],
 ) -> Any:
     """The result of the public function `which`. run(which, x, mask): the result for a piece, of the functions select,
-    compress, partition and flatnonzero."""
+    compress, partition (of two or three parts) and flatnonzero."""
     if count is not None:
         check_count(count)
         check_writable(count, "count")
@@ -58,23 +58,24 @@ def select_in_pieces(
             )
         flat = flat[: flags.size]
     each = max(1, limit // max(flat.itemsize, _INDEX))
-    kept: list[np.ndarray] = []
-    others: list[np.ndarray] = []
+    lists: list[list[np.ndarray]] = [[], [], []]  # of the parts of a partition
+    kept, sizes = lists[0], 0
     for start in range(0, max(flat.size, 1), each):
         part = flat[start : start + each]
         found = run(_OF_PIECES.get(which, which), part, None if flags is None else flags[start : start + each])
         if isinstance(found, tuple):
-            kept.append(found[0][: found[1]])
-            others.append(found[0][found[1] :])
+            sizes = len(found) - 1
+            for pieces, piece in zip(lists, np.split(found[0], np.cumsum(found[1:])), strict=False):
+                pieces.append(piece)
         else:
             kept.append(found + start if which in INDEXES else found)
-    total = sum(map(len, kept))
+    totals = [sum(map(len, pieces)) for pieces in lists]
     if count is not None:
-        _store(count, total)
+        _store(count, totals[0])
     with host_allocation():
-        joined = np.concatenate([*kept, *others])
+        joined = np.concatenate([piece for pieces in lists for piece in pieces])
         if which == "partition":
-            return joined, total
+            return joined, *totals[:sizes]
         if which in ("nonzero", "argwhere"):
             axes = tuple(one.astype(np.int64) for one in np.unravel_index(joined, shape))
             return axes if which == "nonzero" else np.stack(axes, axis=1)

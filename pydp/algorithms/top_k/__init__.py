@@ -1,27 +1,28 @@
-"""``pydp.top_k`` and ``argpartition``: the largest or smallest elements along an axis.
+"""``pydp.top_k``: the largest or smallest elements along an axis.
 
-top_k reads its input once on CPUs: each work-item takes a threshold from a sample of its part and keeps candidates that
-may be among the k best; the candidates are sorted. ``pydp.partition`` at the k-th element, and argpartition, sort all
-elements.
+On CPUs, it reads its input once: each work-item takes a threshold from a sample of its part and keeps candidates that
+may be among the k best; the candidates are sorted. On GPUs, radix select finds the k-th best element (see
+`pydp.algorithms.partition.ranks`), one more pass selects the k best ones, and these are sorted.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, by_key, integer, switch
-from pydp.algorithms.composed import placed, take_rows
+from pydp.algorithms.composed import axis_last, delivered_rows, placed, rows_of_result, take_rows
+from pydp.algorithms.partition.policy import PartitionProblem
+from pydp.algorithms.partition.policy import default as default_partition
+from pydp.algorithms.partition.ranks import RankSelect
 from pydp.algorithms.registry import Algorithm, Shape, register
-from pydp.algorithms.select import positions_of
 from pydp.algorithms.sort import argsort
 from pydp.algorithms.top_k.policy import FAMILY, TopKProblem, TopKSpec, capacity_of, parts_of, sample_of
 from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, dtype_text
 from pydp.errors import InvalidArgument
-from pydp.model.explanation import Explanation, Given, given
-from pydp.runtime.arrays.operand import Operand, c_strides
+from pydp.model.explanation import Explanation, Given
 from pydp.runtime.call import Call
 from pydp.runtime.placement import normal_input
 from pydp.runtime.programs.program import Kernel, kernel
@@ -29,7 +30,7 @@ from pydp.runtime.recording import recorded
 from pydp.tuning.choose import Choice, cached_plan, choose
 from pydp.tuning.reference import Expected, host
 
-__all__ = ["TopKSpec", "argpartition", "top_k"]
+__all__ = ["TopKSpec", "top_k"]
 
 
 def top_k(
@@ -60,7 +61,8 @@ def top_k(
     >>> pydp.top_k(np.array([3, 9, 1, 9, 4]), 2, largest=False)
     (array([1, 3]), array([2, 0]))
 
-    Source: ``torch.topk``, ``jax.lax.top_k`` and ``cub::DeviceTopK`` (the function, not the method).
+    Sources: ``torch.topk``, ``jax.lax.top_k`` and ``cub::DeviceTopK`` (the function); radix select on GPUs: J. Zhang et
+    al., Parallel Top-K Algorithms on GPU: A Comprehensive Study and New Methods (2023), section 3.
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for}
     request = _request(x, k, axis, largest)
@@ -68,7 +70,11 @@ def top_k(
     plan = _plan_of(place.device, request.dtype, request.problem, request.largest, by_key(spec))
     later = {**where, "wait_for": None}
     place.after(wait_for)
-    if plan.kernel is None:
+    if plan.ranks is not None:
+        keys, indexes = _selected(request.x, request.k, request.axis, request.largest, **where, spec=spec)
+        order = argsort(keys, descending=request.largest, **later)
+        found = _best(keys, indexes, order, request.k, request.x.shape, request.axis, **later)
+    elif plan.kernel is None:
         source = place.field(request.x)
         order = argsort(source, axis=axis, descending=request.largest, **place.where, wait_for=wait_for)
         found = place.returned(*_first(source, order, request.k, request.axis, **place.where, wait_for=None))
@@ -111,13 +117,15 @@ def _request(x: Any, k: Any, axis: Any, largest: Any) -> _Request:
 
 @dataclass(frozen=True)
 class _Plan:
-    """kernel: None if all elements are sorted. rank: dtype of the ranks."""
+    """kernel: of the filter. ranks: the kernels of radix select. Neither: all elements are sorted. rank: dtype of the
+    ranks (filter)."""
 
     kernel: Kernel | None
     choice: Choice
     parts: int
     capacity: int
     rank: np.dtype
+    ranks: RankSelect | None = None
 
 
 @cached_plan
@@ -129,6 +137,16 @@ def _plan_of(device: Any, dtype: np.dtype, problem: TopKProblem, largest: bool, 
     rank = np.dtype(np.uint64 if bits == 64 else np.uint32)
     if choice.spec.strategy == "sort" or not problem.k or not problem.rows:
         return _Plan(None, choice, 1, 0, rank)
+    if choice.spec.strategy == "select":
+        part = PartitionProblem(problem.dtype, problem.n, problem.rows)
+        select = replace(
+            default_partition(device.profile, part), strategy="select", mapping=choice.spec.mapping,
+            barriers=choice.spec.barriers, subgroup=choice.spec.subgroup,
+        )  # fmt: skip
+        ranks = RankSelect(
+            device, select, dtype, (problem.rows, problem.n), descending=largest, kept=problem.k, indexes=True,
+        )  # fmt: skip
+        return _Plan(None, choice, 1, 0, rank, ranks)
     params = {
         "key": c_name(np.dtype(f"u{dtype.itemsize}")),
         "kind": "u" if dtype.kind == "b" else dtype.kind,
@@ -159,7 +177,7 @@ def _candidates(
     shape = (rows, parts * k)
     ranks, indexes = call.output(shape, plan.rank), call.output(shape, np.int64)
     keys = call.output(shape, request.dtype)
-    source = call.contiguous(_axis_last(source, axis))
+    source = call.contiguous(axis_last(source, axis))
     items = rows * parts
     buffers = [call.scratch(items * plan.capacity * size) for size in (plan.rank.itemsize, 4 if n < 1 << 31 else 8)]
     call.launch(
@@ -171,27 +189,21 @@ def _candidates(
     return call.finish(ranks, indexes, keys)
 
 
-def _axis_last(operand: Operand, axis: int | None) -> Operand:
-    if axis is None or axis == len(operand.shape) - 1:
-        return operand
-    order = [a for a in range(len(operand.shape)) if a != axis] + [axis]
-    return operand.view(tuple(operand.shape[a] for a in order), tuple(operand.strides[a] for a in order))
-
-
-def _result(call: Call, shape: tuple[int, ...], axis: int | None, k: int, dtype: np.dtype) -> tuple[Operand, Operand]:
-    """(the result, the same or a temporary operand with contiguous rows along the axis)."""
-    found = (k,) if axis is None else (*shape[:axis], k, *shape[axis + 1 :])
-    result = call.output(found, dtype)
-    moved = _axis_last(result, axis)
-    rows = moved if moved.is_contiguous else call.temporary(moved.shape, dtype)
-    count = rows.size // k if k else 0
-    return result, rows.view((count, k), (k, 1))
-
-
-def _deliver(call: Call, rows: Operand, result: Operand, axis: int | None) -> None:
-    moved = _axis_last(result, axis)
-    if rows.buffer is not result.buffer:
-        call.copy(rows.view(moved.shape, c_strides(moved.shape)), moved)
+@recorded
+def _selected(
+    x: Any, k: int, axis: int | None, largest: bool, *, device: Any, queue: Any, wait_for: Any, spec: Any
+) -> Any:
+    """(elements, indexes) of the k best elements of each row of x: first those that are better than the k-th best, then
+    those that are equal to it, each in the order of their indexes."""
+    request = _request(x, k, axis, largest)
+    call = Call.begin({"x": x}, outputs=2, device=device, queue=queue, wait_for=wait_for)
+    source = call.input("x")
+    plan = _plan_of(call.device, request.dtype, request.problem, largest, by_key(spec))
+    assert plan.ranks is not None
+    shape = (request.problem.rows, k)
+    keys, indexes = call.output(shape, request.dtype, "elements"), call.output(shape, np.int64, "indexes")
+    plan.ranks.run(call, k - 1, call.contiguous(axis_last(source, axis)), keys, indexes)
+    return call.finish(keys, indexes)
 
 
 @recorded
@@ -214,9 +226,9 @@ def _best(
     results = []
     for name in ("keys", "indexes"):
         source = call.input(name)
-        result, rows = _result(call, shape, axis, k, source.dtype)
+        result, rows = rows_of_result(call, shape, axis, k, source.dtype)
         take_rows(call, source, places, rows)
-        _deliver(call, rows, result, axis)
+        delivered_rows(call, rows, result, axis)
         results.append(result)
     return call.finish(*results)
 
@@ -229,46 +241,19 @@ def _first(x: Any, order: Any, k: int, axis: int | None, *, device: Any, queue: 
     shape = source.shape
     rows = []
     for one in (source, places):
-        moved = call.contiguous(_axis_last(one, axis if one is source or axis is not None else None))
+        moved = call.contiguous(axis_last(one, axis if one is source or axis is not None else None))
         n = moved.size if axis is None else shape[axis]
         rows.append(moved.view((moved.size // n if n else 0, n), (n, 1)))
     results = []
     for one in (source, places):
-        result, target = _result(call, shape, axis, k, one.dtype)
+        result, target = rows_of_result(call, shape, axis, k, one.dtype)
         if one is source:
             take_rows(call, rows[0], rows[1], target)
         elif target.size:
             call.copy(rows[1].view(target.shape, rows[1].strides), target)
-        _deliver(call, target, result, axis)
+        delivered_rows(call, target, result, axis)
         results.append(result)
     return call.finish(*results)
-
-
-def argpartition(
-    x: Any,
-    kth: Any,
-    axis: int | None = -1,
-    *,
-    device: Any = None,
-    queue: Any = None,
-    wait_for: Any = None,
-    spec: Any = None,
-) -> Any:
-    """Return indexes (int64) that partition `x` along an axis at its k-th smallest elements, as ``numpy.argpartition``.
-
-    x: array of any shape, strides and dtype that `sort` accepts. kth: an integer or a sequence of integers, the
-    positions of elements in the sorted array; negative ones count from the end. axis: None partitions the elements in C
-    order. spec: a SortSpec, or a mapping of some of its fields.
-
-    The result is that of `argsort`: all elements are sorted, which is a partition at every position. Raises
-    InvalidArgument for positions out of range, and the errors of `argsort`.
-
-    >>> pydp.argpartition(np.array([3, 1, 2]), 1)
-    array([1, 2, 0])
-    """
-    x = normal_input("x", x)
-    positions_of(kth, x, axis)
-    return argsort(x, axis=axis, device=device, queue=queue, wait_for=wait_for, spec=spec)
 
 
 def _explain_top(g: Given) -> Explanation:
@@ -279,6 +264,10 @@ def _explain_top(g: Given) -> Explanation:
     title = f"top_k: {request.k} of {problem.n} {request.dtype} in {problem.rows} row(s) on {place.device.name}"
     choices = [f"{plan.choice.source}: {plan.choice.reason}"]
     facts: dict[str, object] = {"device": place.device.name, "specialization": spec}
+    if plan.ranks is not None:
+        choices += [*plan.ranks.describe(), "argsort sorts the selected elements"]
+        kernels = plan.ranks.all_kernels()
+        return Explanation(title, facts, choices, {purpose: one.source for purpose, one in kernels.items()})
     if plan.kernel is None:
         choices.append("all elements are sorted by argsort; the first ones are the result")
         return Explanation(title, facts, choices)
@@ -290,15 +279,6 @@ def _explain_top(g: Given) -> Explanation:
     return Explanation(title, facts, choices, {plan.kernel.name: plan.kernel.source})
 
 
-def _explain_partition(g: Given) -> Explanation:
-    x = normal_input("x", g.x)
-    positions_of(g.kth, x, g.axis)
-    how = {"axis": g.axis, "spec": g.spec, "device": g.device, "queue": g.queue, "wait_for": g.wait_for}
-    found: Explanation = argsort.__pydp_explain__(given(argsort, (x,), how))
-    found.choices.insert(0, "all elements are sorted, which is a partition at every position")
-    return found
-
-
 def _top_reference(x: Any, k: Any = 1, axis: Any = -1, largest: Any = True) -> list[Expected]:
     x = host(x)
     x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
@@ -308,10 +288,6 @@ def _top_reference(x: Any, k: Any = 1, axis: Any = -1, largest: Any = True) -> l
         order = np.argsort(x, axis, kind="stable")
     order = np.take(order, np.arange(int(k)), axis).astype(np.int64)
     return [Expected(np.take_along_axis(x, order, axis)), Expected(order)]
-
-
-def _partition_reference(x: Any, kth: Any = 0, axis: Any = -1) -> list[Expected]:
-    return [Expected(np.argsort(host(x), axis=axis, kind="stable").astype(np.int64))]
 
 
 def _any_size(size: Shape) -> list[Shape] | None:
@@ -329,16 +305,5 @@ register(
         numbers="spread",
         options={"k": 32},
         benchmark="pydp.bench.bench_top_k",
-    )
-)
-register(
-    Algorithm(
-        argpartition,
-        _explain_partition,
-        _partition_reference,
-        sizes=("1048576",),
-        dtype="int32",
-        numbers="spread",
-        options={"kth": 0},
     )
 )

@@ -17,9 +17,11 @@ class TopKSpec:
     """One specialization of top_k.
 
     strategy: "filter" (a work-item drops the elements of its part that are worse than the k-th best so far, then the
-    rest is sorted: CPUs) or "sort" (all elements are sorted).
+    rest is sorted: CPUs), "select" (the k-th best element is found digit by digit, then the k best are selected and
+    sorted: GPUs) or "sort" (all elements are sorted).
     parts: parts of a row for each compute unit. block: elements that are compared with the threshold at once. (filter.)
-    mapping, barriers, subgroup: mapping is "vector"; the kernel has no barrier.
+    mapping: "vector" or "simt" (select; the filter has only "vector"). barriers, subgroup: synchronization of the lanes
+    (see :mod:`pydp.groups.barrier`; select by lanes).
     """
 
     strategy: str
@@ -44,6 +46,7 @@ class TopKProblem(Problem):
 
 _LEAST = 8  # a part has at least so many times k elements
 _SAMPLE = 4096  # elements: their 100th best one is near the 40th part of all elements
+_LONG = 1 << 16  # shorter rows are sorted as fast as selected
 _WORTH = 512  # with fewer than so many times k elements, sorting all of them is faster
 
 
@@ -67,20 +70,23 @@ def capacity_of(spec: TopKSpec, problem: TopKProblem, parts: int) -> int:
 
 
 def _default(profile: Profile, problem: TopKProblem) -> TopKSpec:
-    filters = TopKSpec("filter")
+    filters, selects = TopKSpec("filter"), TopKSpec("select", mapping=profile.mapping)
     few = profile.mapping == "vector" and problem.n >= _WORTH * problem.k
-    return filters if few and _check(profile, problem, filters) is None else TopKSpec("sort")
+    if few and _check(profile, problem, filters) is None:
+        return filters
+    many = problem.n >= _LONG and problem.n >= 4 * problem.k
+    return selects if many and _check(profile, problem, selects) is None else TopKSpec("sort")
 
 
 def _space(profile: Profile, problem: TopKProblem) -> list[TopKSpec]:
     base = _default(profile, problem)
     found = variants(base, strategy=("filter",), parts=(1, 2, 4), block=(32, 64, 128))
-    return list(dict.fromkeys([base, *found, TopKSpec("sort")]))
+    return list(dict.fromkeys([base, *found, TopKSpec("select", mapping=profile.mapping), TopKSpec("sort")]))
 
 
 _ACCEPTED = {
-    "strategy": one_of("filter", "sort"),
-    "mapping": one_of("vector"),
+    "strategy": one_of("filter", "select", "sort"),
+    "mapping": one_of("vector", "simt"),
     "parts": between(1, 1 << 10),
     "block": one_of(16, 32, 64, 128),
 }
@@ -90,7 +96,14 @@ def _check(profile: Profile, problem: TopKProblem, spec: TopKSpec) -> str | None
     error = field_error(spec, _ACCEPTED)
     if error:
         return error
+    if spec.strategy == "select":
+        if not problem.numbers:
+            return "strategy 'select' is for bool, integers and floats of up to 64 bits; 'sort' is accepted"
+        if problem.n >= 1 << 31:
+            return f"strategy 'select' takes rows of up to 2**31 - 1 elements, not {problem.n}; 'sort' is accepted"
     if spec.strategy == "filter":
+        if spec.mapping != "vector":
+            return f"strategy 'filter' has no mapping {spec.mapping!r}; 'vector' is accepted"
         if not problem.numbers:
             return "strategy 'filter' is for bool, integers and floats; 'sort' is accepted"
         if profile.loop_limit is not None:
