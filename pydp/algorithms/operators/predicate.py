@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.operators import missing_declarations
-from pydp.algorithms.operators.grammar import parse, refused
+from pydp.algorithms.operators.grammar import LONGEST, parse, refused
 from pydp.algorithms.operators.text import Expressions
 from pydp.algorithms.operators.tree import Refused, quoted, shown
 from pydp.dtypes import c_name, check_computed, is_record, native, vector_parts
@@ -70,6 +70,17 @@ def predicate_of(value: Any, dtype: Any) -> Predicate:
         found = _made.make((fingerprint(value), dtype), _from_function, value, dtype)
         return found
     raise InvalidArgument(f"predicate {shown(value)} is not a condition; {_ACCEPTED}")
+
+
+def together(first: str, second: str) -> str:
+    """The text of the condition that one of two expressions is met. Raises InvalidArgument if it is too long."""
+    text = f"({first}) || ({second})"
+    if len(text) > LONGEST:
+        raise InvalidArgument(
+            f"predicate has {len(first)} characters and second has {len(second)}; at most "
+            f"{LONGEST - len(text) + len(first) + len(second)} together are accepted"
+        )
+    return text
 
 
 def either(first: Predicate, second: Predicate) -> Predicate:

@@ -185,7 +185,8 @@ def partition(
     With an integer or a sequence of integers instead of a predicate, return a copy of `x` that is partitioned along
     `axis` at its k-th smallest elements, as ``numpy.partition`` (axis=None: the elements in C order). The copy is
     sorted, which is a partition at every position; spec is then a SortSpec. axis applies to such calls only; mask,
-    second, count and length apply to the others. With `length`, the elements from there on are not written.
+    second, count and length apply to the others. With `length`, the elements from there on are those of `x` in a NumPy
+    array; in other arrays they are not written.
 
     >>> pydp.partition(np.array([3, -1, 4, 0, 5]), "x > 0")
     (array([ 3,  4,  5, -1,  0]), 3)
