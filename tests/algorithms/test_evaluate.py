@@ -8,6 +8,7 @@ import pyopencl.array
 import pytest
 
 import pydp
+from pydp.algorithms.operators.expression import names_in
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((2, 40, 50)).astype(np.float32)
@@ -148,8 +149,8 @@ def test_integers_without_dtype_never_wrap(device):
         ("n * n / n + x", {}),
         ("-(n * n) ? x : -x", {}),
         ("(float)(n * n) + x", {}),
-        ("(int)(n * n) + x", {}),
-        ("rotate(n * n, 3) + x", {}),
+        ("(int)(n * n) + i", {"i": i}),
+        ("rotate(n * n, 3) + i", {"i": i}),
         ("(x > 0 ? n : 1) * n + x", {}),
         ("u < n * n", {"u": u}),
         ("u < 1099511627776 * 1099511627776", {"u": u}),
@@ -232,11 +233,12 @@ def test_mistakes(device):
         ("-(x > 0)", "bool"),
         ("x; y", "not accepted"),
         ("x + ²", "column 5: the name '²' is unknown"),
-        ("+".join(f"name{n}" for n in range(999_999)), "expression has [0-9]* characters"),
         ("", "numbers, operators on values"),
     ]:
         with pytest.raises(pydp.InvalidArgument, match=match):
             pydp.evaluate(text, x=X, y=Y)
+    with pytest.raises(pydp.InvalidArgument, match="expression has 8193 characters"):
+        names_in("a + " * 2048 + "a")  # before it looks for names
     with pytest.raises(pydp.InvalidArgument, match="pow"):
         pydp.evaluate("pow(n, 2)", n=N)
     with pytest.raises(pydp.InvalidArgument, match="complex64"):
