@@ -53,10 +53,10 @@ def whole(x: Any, length: Any) -> Any:
     return x.whole if length is not None and isinstance(x, FieldData) else x
 
 
-def check_limit(length: Any, size: int) -> None:
+def check_limit(length: Any, size: int, what: str = "the number of elements") -> None:
     """Raise InvalidArgument for a length on the host that is negative or exceeds the number of elements."""
     if isinstance(length, np.ndarray) and not 0 <= int(length.reshape(())) <= size:
-        raise InvalidArgument(f"length is {int(length.reshape(()))}; 0 to {size}, the number of elements, is accepted")
+        raise InvalidArgument(f"length is {int(length.reshape(()))}; 0 to {size}, {what}, is accepted")
 
 
 def limit(call: Call, size: int, own: Operand | None = None) -> Operand:

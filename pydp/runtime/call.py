@@ -93,11 +93,12 @@ class Call:
         out: Any = None,
         writable: Sequence[str] = (),
         outputs: int = 1,
+        out_name: str = "out",
     ) -> Call:
         """Begin a call.
 
         inputs: arrays by name; None entries are ignored. out: an array, or for several `outputs` a tuple of arrays and
-        None. writable: the names of inputs that kernels write in place.
+        None. writable: the names of inputs that kernels write in place. out_name: of `out` in messages.
 
         Raises InvalidArgument for a value that is not an array, an unsupported dtype, arrays on different devices, an
         unsuitable queue or wait list, and read-only arrays in `writable`.
@@ -127,7 +128,7 @@ class Call:
             if value is not None
         }
         call.like = placement.first_array(values)
-        call.device, call.queue = placement.place(values, call._outs, device, queue)
+        call.device, call.queue = placement.place(values, call._outs, device, queue, out_name)
         call._serial = call.queue is not call.device.queue and not placement.in_order(call.queue)
         call._prepare_host(writable)
         return call

@@ -36,7 +36,9 @@ def normal_input(name: str, value: Any) -> Any:
     return array
 
 
-def place(values: Mapping[str, Any], outs: Sequence[Any], device: Any, queue: Any) -> tuple[Device, cl.CommandQueue]:
+def place(
+    values: Mapping[str, Any], outs: Sequence[Any], device: Any, queue: Any, out_name: str = "out"
+) -> tuple[Device, cl.CommandQueue]:
     """(device, queue) of a call with these inputs.
 
     The device is that of `queue`, else `device`, else that of the first device array (inputs before outputs), else the
@@ -44,7 +46,7 @@ def place(values: Mapping[str, Any], outs: Sequence[Any], device: Any, queue: An
     order of the user's commands, else the device's. Raises InvalidArgument for arguments on different devices or a
     queue of another device.
     """
-    homes = [(name, home_of(value)) for name, value in [*values.items(), *(("out", one) for one in outs)]]
+    homes = [(name, home_of(value)) for name, value in [*values.items(), *((out_name, one) for one in outs)]]
     first = next((home for _, home in homes if home is not None), None)
     check_queue(queue)
     if queue is not None:

@@ -8,6 +8,7 @@ import pyopencl.array
 import pytest
 
 import pydp
+from pydp.algorithms.operators.expression import names_in
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((2, 40, 50)).astype(np.float32)
@@ -138,6 +139,70 @@ def test_integers_without_dtype(device):
         pydp.evaluate("u + -1", u=u)
 
 
+def test_integers_without_dtype_never_wrap(device):
+    """They are exact; what is not computed exactly is refused, with literals and with given numbers."""
+    big, x, i, u = 2**40, X[0], np.array([1, -3], np.int8), np.array([5, 2**63 + 7, 2**64 - 1], np.uint64)
+    for text, values in [
+        ("x * (4000000000 * 4000000000)", {}),
+        ("x + n * n", {}),
+        ("sqrt(n * n) + x", {}),
+        ("n * n / n + x", {}),
+        ("-(n * n) ? x : -x", {}),
+        ("(float)(n * n) + x", {}),
+        ("(int)(n * n) + i", {"i": i}),
+        ("rotate(n * n, 3) + i", {"i": i}),
+        ("(x > 0 ? n : 1) * n + x", {}),
+        ("u < n * n", {"u": u}),
+        ("u < 1099511627776 * 1099511627776", {"u": u}),
+        ("u > -(n * n)", {"u": u}),
+        ("(n * n > m) + 0 * i", {"i": i}),
+        ("n * n && i", {"i": i}),
+        ("((n * n) >> 70) + i", {"i": i}),
+        ("((n * n) % 7) + i", {"i": i}),
+        ("max(n * n, m) + i", {"i": i}),
+        ("i + (1 << (n * n))", {"i": i}),
+        ("1 << 70", {}),
+        ("i + abs(m)", {"i": i}),
+        ("i + max(m, 3) - min(m, 300)", {"i": i}),
+        ("i + (i > 0 ? 1 : m) * 2", {"i": i}),
+    ]:
+        with pytest.raises(pydp.InvalidArgument, match=r"the integer .* is computed in int"):
+            pydp.evaluate(text, **{"x": x, "n": big, "m": -300, **values})
+    with pytest.raises(pydp.InvalidArgument, match="more than 256 values"):
+        pydp.evaluate("+".join(f"(i > {k} ? {2**k} : 0)" for k in range(10)), i=i)
+    same(pydp.evaluate("i + (i > 0 ? 1 : m) * 2 + abs(m) + max(m, -9)", i=i, m=-5), np.array([3, -13], np.int8))
+
+
+@pytest.mark.oclgrind
+def test_integers_beyond_int64(device):
+    u, i, x = np.array([5, 2**63 + 7, 2**64 - 1], np.uint64), np.array([2**63 - 1, -(2**63)]), X[0]
+    n, c = 2**64 - 1, 2**63
+    got = pydp.evaluate("(u == n) + 2 * (c <= u) + 4 * (u < 18446744073709551615) + 8 * (c > u - 6)", u=u, n=n, c=c)
+    same(got, (u == n) + 2 * (c <= u) + 4 * (u < n) + 8 * (c > u - np.uint64(6)))
+    text = "(i < n) + 2 * (9223372036854775808 > i) + 4 * (n == i) + 8 * (i >= -9223372036854775808)"
+    got = pydp.evaluate(text, i=i, n=n)
+    same(got, np.array([11, 11]))
+    for k in (n, 2**70, -(2**70)):  # the same text with numbers of three kinds
+        same(pydp.evaluate("x * k", x=x, k=k), x * np.float32(k))
+    for text in ("i + n", "i > k", "u + k", "k + 0 * i", "(int)k + i", "~n + u", "(n >> 1) + u", "abs(n) + u"):
+        with pytest.raises(pydp.InvalidArgument, match="is computed in"):
+            pydp.evaluate(text, u=u, i=i, n=n, k=2**70)
+    with pytest.raises(pydp.InvalidArgument, match="too large; numbers that float64 holds"):
+        pydp.evaluate("x + k", x=x, k=10**400)
+
+
+@pytest.mark.oclgrind
+def test_shifts(device):
+    """Counts that are negative, or not smaller than the width."""
+    for dtype in (np.int8, np.uint16, np.int32, np.int64, np.uint64):
+        bits = np.dtype(dtype).itemsize * 8
+        below = [-1, -bits] if np.iinfo(dtype).min else []
+        counts = np.array([0, 1, bits - 1, bits, bits + 1, 100, *below], dtype)
+        a = np.repeat(np.array([1, 5, np.iinfo(dtype).min, np.iinfo(dtype).max], dtype)[:, None], counts.size, 1)
+        got = pydp.evaluate("(a << c) ^ (a >> c) + (a << 3) - (a >> 70)", a=a, c=counts)
+        same(got, (a << counts) ^ (a >> counts) + (a << dtype(3)) - (a >> dtype(70)))
+
+
 @pytest.mark.oclgrind
 def test_bools_of_vectors(device):
     x, y = X[0], Y[0]  # the calls make vectors of floats, whose comparisons are -1 or 0
@@ -167,9 +232,13 @@ def test_mistakes(device):
         ("(float4)(x)", "members and vectors"),
         ("-(x > 0)", "bool"),
         ("x; y", "not accepted"),
+        ("x + ²", "column 5: the name '²' is unknown"),
+        ("", "numbers, operators on values"),
     ]:
         with pytest.raises(pydp.InvalidArgument, match=match):
             pydp.evaluate(text, x=X, y=Y)
+    with pytest.raises(pydp.InvalidArgument, match="expression has 8193 characters"):
+        names_in("a + " * 2048 + "a")  # before it looks for names
     with pytest.raises(pydp.InvalidArgument, match="pow"):
         pydp.evaluate("pow(n, 2)", n=N)
     with pytest.raises(pydp.InvalidArgument, match="complex64"):

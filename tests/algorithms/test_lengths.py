@@ -6,6 +6,7 @@ from typing import Any
 
 import needs
 import numpy as np
+import pyopencl.array
 import pytest
 
 import pydp
@@ -114,6 +115,7 @@ def test_lengths_of_the_host(device: Any) -> None:
     assert "read the number of elements" in str(pydp.explain(pydp.select, X, "x > 0", length=9))
     for call, match in (
         (lambda: pydp.select(X, "x > 0", length=N + 1), f"length is {N + 1}; 0 to {N}"),
+        (lambda: pydp.compress(X[:3] > 1, V, length=5), "length is 5; 0 to 3, the number of elements of mask"),
         (lambda: pydp.scan(X, length=-1), "length is -1"),
         (lambda: pydp.reduce(X, length=2.5), "length is 2.5; an integer"),
         (lambda: pydp.reduce(X, length=np.zeros(2, int)), r"length has shape \(2,\)"),
@@ -125,3 +127,23 @@ def test_lengths_of_the_host(device: Any) -> None:
     ):
         with pytest.raises(pydp.InvalidArgument, match=match):
             call()
+
+
+@pytest.mark.oclgrind
+def test_results_of_partition_beyond_a_length(device: Any) -> None:
+    """A NumPy array never shows old memory."""
+    for x in (X, X[::-1]):
+        for length in (50, np.array(60)):
+            made, n = pydp.partition(x, "x > 1", length=length)
+            kept = x[:length] > 1
+            want = [x[:length][kept], x[:length][~kept], x[int(length) :]]
+            np.testing.assert_array_equal(made, np.concatenate(want))
+            assert n == kept.sum()
+
+
+def test_unique_with_a_length_of_an_array_that_is_not_contiguous(device: Any) -> None:
+    x = pyopencl.array.to_device(device.queue, X.reshape(100, -1)).T
+    got = pydp.unique(x, length=7)
+    assert isinstance(got, pyopencl.array.Array)
+    np.testing.assert_array_equal(got.get(), np.unique(X.reshape(100, -1).T.reshape(-1)[:7]))
+    assert "unique of (7,)" in str(pydp.explain(pydp.unique, x, length=7))

@@ -364,6 +364,10 @@ BAD = {
     "an axis": (lambda x: pydp.compress(x > 0, x, 0), "axis=0 is not supported"),
     "rank 0": (lambda x: pydp.nonzero(np.array(3)), "rank 0"),
     "mask and second": (lambda x: pydp.partition(x, mask=x > 0, second="x > 0"), "given both mask and second"),
+    "long conditions": (
+        lambda x: pydp.partition(x, "x >" + " " * 3000 + "0", second="x" + " " * 1500 + "< 0"),
+        "predicate has 3004 characters and second has 1504; at most 4077 together",
+    ),
     "another second": (lambda x: pydp.partition(x, "x > 0", second=3), "predicate 3 is not a condition"),
     "a position and second": (lambda x: pydp.partition(x, 2, second="x > 0"), "cannot be combined with the position 2"),
     "a position": (lambda x: pydp.partition(x, len(x)), "kth is"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import re
 
@@ -74,10 +75,27 @@ def test_headers_whose_conditionals_are_not_balanced_are_not_used(text):
         Header(text)
 
 
+@pytest.mark.host
+def test_the_library_of_a_device_among_versions(monkeypatch, tmp_path):
+    """A device is an object that begins with a pointer to the functions of its driver."""
+    lines = []
+    for number, version in enumerate(("3", "7")):
+        root = tmp_path / version
+        (root / "lib").mkdir(parents=True)
+        (root / "lib/header.h").write_text(f"int version{version}(int);")
+        lines.append(f"{number + 1}000-{number + 1}fff r-xp 00000000 08:01 5   {root}/lib/libdriver.so.{version}")
+    monkeypatch.setattr(builtins_used, "_maps", lambda: ["7000-7fff rw-p 00000000 00:00 0", *lines])
+    for first, version in ((0x1010, "3"), (0x2010, "7")):
+        functions = (ctypes.c_void_p * 8)(0, first)
+        handle = ctypes.c_void_p(ctypes.addressof(functions))
+        found = builtins_used._libraries_of(ctypes.addressof(handle), "libdriver")
+        assert builtins_used._header(found, "header.h").names == {f"version{version}"}
+
+
 def _header(device):
     if device.quirks.builtin_header is None:
         pytest.skip("the driver's programs do not begin with a header of all functions")
-    found = builtins_used._header(*device.quirks.builtin_header)
+    found = builtins_used.header_of(device)
     assert found is not None, "the driver's header is not where it is expected"
     return found
 

@@ -324,6 +324,8 @@ def test_the_callers_own_context(device: Device) -> None:
         twice(pydp.field(values), queue=queue)
     with pytest.raises(InvalidArgument, match="another context"):
         twice(values, out=pydp.field(values), queue=queue)
+    with pytest.raises(InvalidArgument, match=r"^count is in another context"):
+        pydp.select(array, "x > 0", count=pydp.zeros((), np.int64))
 
 
 def test_arguments_on_different_devices(device: Device) -> None:

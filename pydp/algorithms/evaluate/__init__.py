@@ -51,7 +51,8 @@ def evaluate(
     Types are NumPy's: int32 + float32 is float64, ``/`` of integers is a float, ``%`` has the sign of the divisor,
     comparisons give bool. Python's numbers and literals without suffix take the type of the other operand, which must
     hold an integer; alone they are int64. Comparisons with such integers are exact; other integers are compared in
-    their common dtype. Integers wrap, and their quotients by zero are 0 for ``%``.
+    their common dtype. Integers with a dtype wrap, and their quotients by zero are 0 for ``%``. A shift by a negative
+    count, or by at least the number of bits, gives 0, and -1 for ``>>`` of a negative number.
 
     Raises InvalidArgument for mistakes in the expression, with the column, for missing names, for shapes that do not
     broadcast, for integers that a dtype does not hold, and for complex numbers and records; UnsupportedOnDevice if the

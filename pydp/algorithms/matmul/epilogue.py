@@ -106,7 +106,11 @@ def _of_text(text: str, values: dict[Any, Any]) -> Request:
             f"the epilogue uses {listed(missing)}, which has no value; x (the result) and values of "
             f"{listed(list(values)) or 'no other names'} are given"
         )
-    surplus = [name for name in values if name not in used or name == _RESULT]
+    if _RESULT in values:
+        raise InvalidArgument(
+            f"the epilogue has an operand named {_RESULT}; {_RESULT} is the result, choose another name"
+        )
+    surplus = [name for name in values if name not in used]
     if surplus:
         raise InvalidArgument(
             f"the epilogue has the operand {listed(surplus)}, which the expression {quoted(text)} does not use; names "

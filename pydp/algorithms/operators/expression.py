@@ -12,6 +12,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,10 @@ from pydp.dtypes import c_declarations, c_name
 from pydp.errors import InvalidArgument
 
 Kind = Any
-"""The type of a value: a dtype, or int or float for weak numbers."""
+"""The type of a value: a dtype, or int or float for weak numbers, or LARGE or HUGE for given numbers."""
+LARGE, HUGE = "large", "huge"
+"""The kinds of Python integers that int64 does not hold: from 2**63 to 2**64 - 1, passed as uint64, and all others,
+passed as floats. Expressions refuse them where a dtype must hold them."""
 
 _UFUNCS = {
     **{"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "%": np.remainder},
@@ -62,12 +66,20 @@ _OF_FLOATS = {  # computed in the dtype of NumPy's function
 _ROUNDED = ("floor", "ceil", "trunc")  # integers stay as they are
 _TESTS = ("isnan", "isinf", "isfinite", "signbit")
 _WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
+_ARGUMENTS = re.compile(r"\s*\(")
 _BOOL = np.dtype(bool)
-_LONG = np.dtype(np.int64)
-_OF_WHOLE: dict[str, Callable[[int, int], int]] = {
-    **{"+": operator.add, "-": operator.sub, "*": operator.mul},
-    **{"&": operator.and_, "|": operator.or_, "^": operator.xor, "<<": operator.lshift, ">>": operator.rshift},
+_LONG, _ULONG = np.dtype(np.int64), np.dtype(np.uint64)
+_OF_ONE: dict[str, Callable[[int], int]] = {"+": operator.pos, "-": operator.neg, "~": operator.invert, "abs": abs}
+_OF_TWO: dict[str, Callable[[int, int], int]] = {
+    **{"+": operator.add, "-": operator.sub, "*": operator.mul, "max": max, "min": min},
+    **{"&": operator.and_, "|": operator.or_, "^": operator.xor},
+    "mod": lambda a, b: a % b if b else 0,
+    "shl": lambda a, count: a << min(count, _LONGEST_SHIFT) if count >= 0 else 0,
+    "shr": lambda a, count: a >> (min(count, _LONGEST_SHIFT) if count >= 0 else _LONGEST_SHIFT),
 }
+_LONGEST_SHIFT = 1024  # the result of a longer one is 0, -1, or too large as well
+_SHIFTS = {"<<": "shl", ">>": "shr"}
+_MOST_VALUES = 256  # of an integer whose operands depend on conditions
 WIDTH = 16
 """The elements of a vector."""
 
@@ -76,34 +88,44 @@ WIDTH = 16
 class Expression:
     """A parsed expression. source: the C function ``evaluate`` of its names, in their order, with all that it needs.
     vectors: the source of ``evaluate_vectors`` on vectors, if all values are float32 and functions are called. checks:
-    integers that depend on given numbers, and the dtypes that must hold them."""
+    integers that depend on given numbers, and the dtypes, one of which must hold them."""
 
     dtype: np.dtype
     source: str
     iterations: int
     vectors: str = ""
-    checks: tuple[tuple[Node, np.dtype], ...] = ()
+    checks: tuple[tuple[Node, tuple[np.dtype, ...]], ...] = ()
 
     def check(self, numbers: Sequence[Any]) -> None:
         """Raise InvalidArgument if a dtype does not hold an integer. numbers: the values, None for arrays."""
         known = {_c_name(n): int(one) for n, one in enumerate(numbers) if isinstance(one, (int, np.integer))}
-        for tree, dtype in self.checks:
-            value = _whole_value(tree, known)
-            if value is not None and not _holds(dtype, value):
-                raise InvalidArgument(_not_held(value, dtype))
+        try:
+            for tree, dtypes in self.checks:
+                _check_held(_whole_values(tree, known), dtypes)
+        except Refused as error:
+            raise InvalidArgument(str(error)) from None
 
 
 def names_in(text: str, given: Collection[str] = ()) -> list[str]:
     """The names of values in an expression, in the order of their first use. given: names that are values even if
-    OpenCL C has a constant of that name."""
-    found = []
+    OpenCL C has a constant of that name. Raises InvalidArgument for a text that is too long."""
+    _check_length(text)
+    found, given = dict[str, None](), set(given)
     for match in _WORD.finditer(text):
-        word, after = match[0], text[match.end() :].lstrip()
+        word = match[0]
         constant = word in grammar._CONSTANTS or word in grammar._DOUBLES
         known = word in CASTS or (constant and word not in given)
-        if not known and not after.startswith("(") and word not in found:
-            found.append(word)
-    return found
+        # Other words, such as superscripts, are not names. The parser refuses them with the column.
+        if not known and (word.isidentifier() or word in given) and not _ARGUMENTS.match(text, match.end()):
+            found[word] = None
+    return list(found)
+
+
+def _check_length(text: str) -> None:
+    if len(text) > grammar.LONGEST:
+        raise InvalidArgument(
+            f"expression has {len(text)} characters; expressions of at most {grammar.LONGEST} are accepted"
+        )
 
 
 def is_number(value: Any) -> bool:
@@ -115,7 +137,9 @@ def kind_of(number: Any) -> Kind:
     """The kind of a number."""
     if isinstance(number, (np.generic, bool)):
         return np.dtype(bool) if isinstance(number, bool) else number.dtype
-    return int if isinstance(number, int) else float
+    if not isinstance(number, int):
+        return float
+    return int if _holds(_LONG, number) else LARGE if _holds(_ULONG, number) else HUGE
 
 
 def number_argument(value: Any, kind: Kind, double: bool) -> Any:
@@ -124,9 +148,15 @@ def number_argument(value: Any, kind: Kind, double: bool) -> Any:
         if isinstance(kind, np.dtype):
             made: Any = np.asarray(value, kind)[()]
             return made
-        return np.int64(value) if kind is int else np.float64(value) if double else np.float32(value)
+        if kind is int or kind is LARGE:
+            return np.int64(value) if kind is int else np.uint64(value)
+        with np.errstate(over="ignore"):
+            return np.float64(value) if double else np.float32(float(value))
     except OverflowError:
-        raise InvalidArgument(f"the number {value} is too large; integers of 64 bits are accepted") from None
+        raise InvalidArgument(
+            f"the number {shown(value)} is too large; numbers that {kind if isinstance(kind, np.dtype) else 'float64'} "
+            "holds are accepted"
+        ) from None
 
 
 @functools.lru_cache(maxsize=256)
@@ -190,37 +220,54 @@ def _c_name(n: int) -> str:
     return f"v{n}"
 
 
-def _whole_value(tree: Node, known: Mapping[str, int]) -> int | None:
-    """The value of an expression of integer literals and known numbers; None for others."""
+def _whole_values(tree: Node, known: Mapping[str, int]) -> frozenset[int] | None:
+    """The values that an integer of literals and known numbers has under any conditions; None for other trees. Raises
+    Refused if there are too many."""
 
-    def value(node: Node, parts: Sequence[int | None]) -> int | None:
+    def values(node: Node, parts: Sequence[frozenset[int] | None]) -> frozenset[int] | None:
         if node.kind == "literal":
-            return int(node.symbol.rstrip("uUL")) if node.type.is_integer else None
+            return frozenset([int(node.symbol.rstrip("uUL"))]) if node.type.is_integer else None
         if node.kind == "name":
-            return known.get(node.symbol)
-        if None in parts:
+            return frozenset([known[node.symbol]]) if node.symbol in known else None
+        chosen = [one for one in (parts[1:] if node.kind == "conditional" else parts) if one is not None]
+        if len(chosen) < len(parts) - (node.kind == "conditional"):
             return None
-        whole = [one for one in parts if one is not None]
-        if node.kind == "unary" and node.symbol in "+-~":
-            return {"+": whole[0], "-": -whole[0], "~": ~whole[0]}[node.symbol]
-        if node.kind == "helped" and node.symbol == "mod":
-            return whole[0] % whole[1] if whole[1] else 0
-        if node.kind != "binary" or node.symbol not in _OF_WHOLE:
-            return None
-        if node.symbol in ("<<", ">>") and not 0 <= whole[1] < 64:
-            return None
-        return _OF_WHOLE[node.symbol](*whole)
+        if node.kind in ("conditional", "cast"):
+            found = chosen[0].union(*chosen[1:])
+        else:
+            make: Any = (_OF_ONE if len(chosen) == 1 else _OF_TWO).get(_SHIFTS.get(node.symbol, node.symbol))
+            if make is None:
+                return None
+            found = frozenset(make(*one) for one in product(*chosen))
+        if len(found) > _MOST_VALUES:
+            raise Refused(
+                f"an integer without dtype has more than {_MOST_VALUES} values, which depend on conditions; give a "
+                "part of it a dtype with a cast such as (long)"
+            )
+        return found
 
-    return fold(tree, value)
+    return fold(tree, values)
 
 
 def _holds(dtype: np.dtype, value: int) -> bool:
     return int(np.iinfo(dtype).min) <= value <= int(np.iinfo(dtype).max)
 
 
-def _not_held(value: int, dtype: np.dtype) -> str:
-    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
-    return f"the integer {shown(value)} is computed in {dtype}, which holds {least} to {most}; use a wider dtype"
+def _check_held(values: frozenset[int] | None, dtypes: Sequence[np.dtype]) -> None:
+    """Raise Refused if none of the dtypes holds one of the values."""
+    for value in values or ():
+        if not any(_holds(dtype, value) for dtype in dtypes):
+            least, most = np.iinfo(dtypes[0]).min, np.iinfo(dtypes[0]).max
+            raise Refused(
+                f"the integer {shown(value)} is computed in {dtypes[0]}, which holds {least} to {most}; use "
+                f"{'a wider dtype' if dtypes[0].itemsize < 8 else 'floating-point numbers'}"
+            )
+
+
+def _literal_value(node: Node) -> int:
+    """The value of an integer literal without suffix; -1 for other nodes."""
+    found = weak_value(node)
+    return -1 if found is None else found
 
 
 class _Text(Expressions):
@@ -243,16 +290,15 @@ class _Parser(grammar._Parser):
     """The parser, with NumPy's types. `kinds`: the kind of each node, by its id; `made` keeps the nodes. `checks`:
     see Expression."""
 
+    operations = "operators on values, casts, and OpenCL C's and NumPy's functions of numbers"
+
     def __init__(self, text: str, values: dict[str, Kind], double: bool, width: int = 1) -> None:
-        if len(text) > grammar.LONGEST:
-            raise InvalidArgument(
-                f"expression has {len(text)} characters; expressions of at most {grammar.LONGEST} are accepted"
-            )
+        _check_length(text)
         self.double = double
         self.given = values
         self.kinds: dict[int, Kind] = {}
         self.made: list[Node] = []
-        self.checks: list[tuple[Node, np.dtype]] = []
+        self.checks: list[tuple[Node, tuple[np.dtype, ...]]] = []
         types = {
             name: Type(type_of(kind).name, width) if isinstance(kind, np.dtype) else self._weak(kind)
             for name, kind in values.items()
@@ -261,7 +307,7 @@ class _Parser(grammar._Parser):
         self.used = True  # an expression of literals is accepted
 
     def _weak(self, kind: Kind) -> Type:
-        return Type("long" if kind is int else "double" if self.double else "float")
+        return Type("long" if kind is int else "ulong" if kind is LARGE else "double" if self.double else "float")
 
     def parameter(self, kind: Kind) -> str:
         """The C type of a parameter."""
@@ -287,8 +333,13 @@ class _Parser(grammar._Parser):
     def to(self, node: Node, kind: Kind) -> Node:
         """A node converted to a kind. Vectors are not converted."""
         own = self.kind(node)
-        if own is int and isinstance(kind, np.dtype) and kind.kind in "iu":
-            self._must_hold(node, kind)
+        if own is int and kind is not int:
+            if isinstance(kind, np.dtype) and kind.kind in "iu":
+                self._must_hold(node, kind)
+            elif self._is_wide(node):
+                return self.to(node.children[0], kind)
+            else:
+                self._must_hold(node, *((_LONG, _ULONG) if kind == _BOOL else (_LONG,)))
         if own == kind:
             return node
         if node.type.width > 1:
@@ -298,19 +349,24 @@ class _Parser(grammar._Parser):
             return self._is(cast(Type("uchar"), binary("!=", node, zero)), _BOOL)
         return self._narrow(self._short(node), kind)
 
-    def _must_hold(self, node: Node, dtype: np.dtype) -> None:
-        """Refuse a weak integer that a dtype does not hold, or check it when the given numbers are known."""
-        waiting = [node]
-        while waiting:
-            one = waiting.pop()
-            if one.kind == "conditional":
-                waiting += one.children[1:]
-                continue
-            value = _whole_value(one, {})
-            if value is None:
-                self.checks.append((one, dtype))
-            elif not _holds(dtype, value):
-                raise Refused(_not_held(value, dtype))
+    def _must_hold(self, node: Node, *dtypes: np.dtype) -> None:
+        """Refuse a weak integer that none of the dtypes holds, or check it when the given numbers are known.
+
+        Weak integers are computed in 64 bits. Conversions to integers of 64 bits are right even after an overflow;
+        before others, int64 must hold the value."""
+        values = _whole_values(node, {})
+        if values is None:
+            self.checks.append((node, dtypes))
+        _check_held(values, dtypes)
+
+    def _wide(self, node: Node, dtype: Kind) -> Node:
+        """A literal or given number that int64 does not hold, as a weak integer."""
+        return self._is(cast(Type("long"), self._is(node, dtype)), int)
+
+    @staticmethod
+    def _is_wide(node: Node) -> bool:
+        child = node.children[0] if node.kind == "cast" else node
+        return child is not node and child.kind in ("literal", "name") and not child.type.is_signed
 
     def _short(self, node: Node) -> Node:
         """A weak literal as an int if it is one; other nodes as they are."""
@@ -365,13 +421,19 @@ class _Parser(grammar._Parser):
 
     def _leaf(self, kind: str, symbol: str, children: tuple[Node, ...], type_: Type) -> Node:
         if kind == "name":
-            return self._is(Node(kind, _c_name(list(self.given).index(symbol)), children, type_), self.given[symbol])
+            own = self.given[symbol]
+            node = Node(kind, _c_name(list(self.given).index(symbol)), children, type_)
+            if own is LARGE or own is HUGE:
+                return self._wide(node, _ULONG if own is LARGE else float)
+            return self._is(node, own)
         node = Node(kind, symbol, children, type_)
         return self._is(
             node, float if type_.name == "float" else np.dtype({"uint": "u4", "long": "i8"}.get(type_.name, "i4"))
         )
 
     def _number(self, word: str) -> Node:
+        if word.isascii() and word.isdigit() and word[0] != "0" and len(word) <= 20 and int(word) >= 1 << 63:
+            return self._wide(grammar._literal(f"{word}UL"), _ULONG)
         node = grammar._literal(word)
         if node.type.name == "real":
             return self._is(node, float)
@@ -391,6 +453,9 @@ class _Parser(grammar._Parser):
             return self._is(self._compared(symbol, left, right), _BOOL)
         first, second, result = self._resolved(_UFUNCS[symbol], f"the operator {symbol!r}", left, right)
         one, other = self.to(left, first), self.to(right, second)
+        if result is int and symbol in ("%", "<<", ">>"):
+            for operand in (left, right) if symbol != "<<" else (right,):
+                self._must_hold(operand, _LONG)
         if result == _BOOL:  # + is "or", * is "and"
             if one.type.width != other.type.width:
                 raise Refused("a bool of a vector is -1 if true, another is 1")
@@ -398,6 +463,8 @@ class _Parser(grammar._Parser):
         elif symbol == "%":
             kind = Type(c_name(self.strong(result)))
             made = Node("helped", "mod", (one, other), kind)
+        elif symbol in _SHIFTS and not 0 <= _literal_value(other) < 8 * self.strong(result).itemsize:
+            made = Node("helped", _SHIFTS[symbol], (one, other), Type(c_name(self.strong(result))))
         else:
             made = binary(symbol, one, other)
         return self._narrow(made, result)
@@ -415,11 +482,15 @@ class _Parser(grammar._Parser):
         weak, other, dtype = (left, right, kinds[1]) if kinds[0] is int else (right, left, kinds[0])
         if not isinstance(dtype, np.dtype) or dtype.kind not in "iu":
             return self._compared_in(self.common(left, right), symbol, left, right)
-        value = _whole_value(weak, {})
-        if value is not None and _holds(dtype, value):
+        values, is_wide = _whole_values(weak, {}), self._is_wide(weak)
+        if (values is not None and all(_holds(dtype, one) for one in values)) or (dtype == _ULONG and is_wide):
             return self._compared_in(dtype, symbol, left, right)
-        if dtype != np.uint64:
+        if is_wide and weak.children[0].type.is_integer:  # greater than all values of `dtype`
+            met = symbol in (("<", "<=", "!=") if weak is right else (">", ">=", "!="))
+            return Node("literal", str(int(met)), (), INT)
+        if dtype != _ULONG:
             return self._compared_in(_LONG, symbol, left, right)
+        self._must_hold(weak, _LONG)
         if other.type.width > 1:
             raise Refused("vectors of one type are needed")
         wide = self._is(cast(Type("ulong"), weak), dtype)
@@ -429,6 +500,9 @@ class _Parser(grammar._Parser):
         return conditional(negative, Node("literal", str(int(below)), (), INT), binary(symbol, *pair))
 
     def _compared_in(self, kind: Kind, symbol: str, left: Node, right: Node) -> Node:
+        if kind is int:
+            self._must_hold(left, _LONG)
+            self._must_hold(right, _LONG)
         return binary(symbol, self.to(left, kind), self.to(right, kind))
 
     def _narrow(self, made: Node, kind: Kind) -> Node:
@@ -456,6 +530,11 @@ class _Parser(grammar._Parser):
         if target.width > 1:
             return self._refused()
         letter = "f" if not target.is_integer else "u" if target.name[0] == "u" else "i"
+        if self.kind(operand) is int:
+            if self._is_wide(operand) and not target.is_integer:
+                operand = operand.children[0]
+            else:
+                self._must_hold(operand, *((_LONG, _ULONG) if target.is_integer else (_LONG,)))
         return self._is(cast(target, operand), np.dtype(f"{letter}{target.size}"))
 
     def _call(self, name: str, arguments: Sequence[Node]) -> Node:
@@ -470,6 +549,8 @@ class _Parser(grammar._Parser):
             return self._is(call(own, [self._as_float(one) for one in arguments]), _BOOL)
         if own in ("max", "min"):
             met = self.common(*arguments)
+            if met is int:
+                self._must_hold_all(arguments)
             return self._narrow(call(own, [self.to(one, met) for one in arguments]), met)
         if own == "pow" and len(arguments) == 2:
             return self._power(*arguments)
@@ -483,6 +564,7 @@ class _Parser(grammar._Parser):
             raise Refused(
                 f"the function {quoted(name)} is unknown; NumPy's and OpenCL C's functions of numbers are accepted"
             )
+        self._must_hold_all([one for one in arguments if self.kind(one) is int])
         try:
             made = call(own, [self._short(one) for one in arguments])
         except Refused:
@@ -491,6 +573,10 @@ class _Parser(grammar._Parser):
             return self._refused()
         letter = "i" if made.type.is_signed else "u" if made.type.name in INTEGERS else "f"
         return self._is(made, float if made.type.name == "real" else np.dtype(f"{letter}{made.type.size}"))
+
+    def _must_hold_all(self, nodes: Sequence[Node]) -> None:
+        for one in nodes:
+            self._must_hold(one, _LONG)
 
     def _is_whole(self, node: Node) -> bool:
         kind = self.kind(node)
@@ -503,6 +589,8 @@ class _Parser(grammar._Parser):
         kind = self.kind(node)
         if kind == _BOOL:
             return node
+        if kind is int:
+            self._must_hold(node, _LONG)
         return self._narrow(call("abs" if self._is_whole(node) else "fabs", [node]), kind)
 
     def _power(self, base: Node, exponent: Node) -> Node:

@@ -31,6 +31,7 @@ from pydp.algorithms.operators.tree import (
     cast,
     conditional,
     in_range,
+    listed,
     member,
     quoted,
     type_of,
@@ -76,7 +77,6 @@ _WHY = {
     "->": "a pointer",
     ";": "the end of a statement",
 }
-_ACCEPTED = "members of values, operators on values, casts and OpenCL C functions of values are accepted"
 _SHOWN = 100  # characters of an expression that an error message shows
 
 
@@ -111,9 +111,12 @@ class _Open:
 
 
 class _Parser:
+    operations = "members of values, operators on values, casts and OpenCL C functions of values"
+
     def __init__(self, text: str, what: str, values: dict[str, Type]) -> None:
         self.text, self.what, self.values = text, what, values
-        self.accepted = f"numbers, {', '.join(values)}, {_ACCEPTED}"
+        names = [listed(list(values))] if values else []
+        self.accepted = f"{', '.join(['numbers', *names, self.operations])} are accepted"
         self.open: list[_Open] = []
         self.node: Node | None = None  # the operand just read; None while an operand is expected
         self.nodes = self.at = self.brackets = 0

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.operators import missing_declarations
-from pydp.algorithms.operators.grammar import parse, refused
+from pydp.algorithms.operators.grammar import LONGEST, parse, refused
 from pydp.algorithms.operators.text import Expressions
 from pydp.algorithms.operators.tree import Refused, quoted, shown
 from pydp.dtypes import c_name, check_computed, is_record, native, vector_parts
@@ -83,6 +83,12 @@ def three_parts(first: Any, second: Any, dtype: Any) -> Predicate:
     one, two = predicate_of(first, dtype), predicate_of(second, dtype)
     if isinstance(first, str) and isinstance(second, str):  # as one text, because they may have the same helpers
         text = f"({first}) ? 1 : ({second}) ? 2 : 0"
+        if len(text) > LONGEST:
+            most = LONGEST - len(text) + len(first) + len(second)
+            raise InvalidArgument(
+                f"predicate has {len(first)} characters and second has {len(second)}; "
+                f"at most {most} together are accepted"
+            )
         found: Predicate = _made.make((text, dtype, "three parts"), _from_text, text, dtype, np.dtype(np.int32))
         return found
     return _joined(one, two)

@@ -59,7 +59,8 @@ def partition(
 
     The arguments and errors are as for `select`. A part begins where the previous one ends, so its position depends on
     all elements: they are counted first, then stored. With two and with three parts, they are read twice and written
-    once. With `length`, the elements from there on are not written.
+    once. With `length`, the elements from there on are those of `x` in a NumPy array; in other arrays they are not
+    written.
 
     With an integer or a sequence of integers instead of a predicate, return a copy of `x` that is partitioned along
     `axis` at its k-th smallest elements, as ``numpy.partition`` (axis=None: the elements in C order): the element at

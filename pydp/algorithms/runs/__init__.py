@@ -21,6 +21,9 @@ from pydp.algorithms.select.results import trimmed_alike
 from pydp.algorithms.sort import argsort, finds_sorted, sort, sort_unless_sorted, sort_with_order
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given
+from pydp.runtime.arrays import elementwise
+from pydp.runtime.arrays.data import Array
+from pydp.runtime.call import Call
 from pydp.runtime.placement import check_events, normal_input
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
@@ -139,7 +142,7 @@ def unique(
     if length is not None:
         for event in check_events(wait_for):
             event.wait()
-        x = _leading(x, length)
+        x = _leading(x, length, device, queue)
     place = {"device": device, "queue": queue}
     where = {**place, "wait_for": None, "spec": spec}
     if spec is not None:  # check it before the sort is enqueued
@@ -193,9 +196,18 @@ def _launched(
     return launched(Heads(keys, values, op, dtype, results, equal_nan, *given), where)
 
 
-def _leading(x: Any, length: Any) -> Any:
+def _leading(x: Any, length: Any, device: Any, queue: Any) -> Any:
     """The first `length` elements in C order; waits for a length on the device."""
-    return x if length is None else x.reshape(x.size)[: length_on_host(length, x.size)]
+    if length is None:
+        return x
+    n = length_on_host(length, x.size)
+    if isinstance(x, Array) and not x.flags.c_contiguous:  # pyopencl does not reshape such arrays
+        call = Call.begin({"x": x}, device=device, queue=queue)
+        source = call.input("x")
+        made = call.output(source.shape, source.dtype, "x")
+        elementwise.copy(call, source, made)
+        x = call.finish(made)
+    return x.reshape(x.size)[:n]
 
 
 # --- explanations and references -----------------------------------------------------------------------------
@@ -221,7 +233,7 @@ def _explain_unique(given: Given) -> Explanation:
         raise InvalidArgument(f"axis={given.axis!r} is not supported by unique; None is accepted")
     results = ("values", "lengths") if switch(given.return_counts, "return_counts") else ("values",)
     equal_nan = switch(given.equal_nan, "equal_nan")
-    x = _leading(normal_input("x", whole(given.x, given.length)), given.length)
+    x = _leading(normal_input("x", whole(given.x, given.length)), given.length, given.device, given.queue)
     moves = given.return_index or given.return_inverse
     sorted_found = not moves and finds_sorted(x, device=given.device, queue=given.queue)
     request = Heads(x, None, None, None, results, equal_nan, None, given.spec, finds_sorted=sorted_found)

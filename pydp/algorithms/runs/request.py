@@ -87,7 +87,7 @@ def prepare(request: Heads, where: dict[str, Any]) -> tuple[Prepared, Operator |
     length = length_of(request.length)
     sources = {"keys": request.keys, "values": values, "length": length}
     sources |= {"unsorted": request.unsorted, "counters": request.counters}
-    call = Call.begin(sources, out=out, outputs=len(results) + 2, **where)
+    call = Call.begin(sources, out=out, outputs=len(results) + 2, out_name="count", **where)
     keys = call.input("keys")
     check_limit(length, keys.size)
     check_types(call, keys.dtype, False)

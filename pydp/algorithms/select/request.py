@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.algorithms.arguments import by_key, check_same_shape
+from pydp.algorithms.arguments import by_key, check_same_shape, integer
 from pydp.algorithms.lengths import check_limit, length_of, limit
 from pydp.algorithms.operators.predicate import Predicate, nonzero, predicate_of, three_parts
 from pydp.algorithms.reduce.passes import collapse
@@ -16,6 +16,7 @@ from pydp.dtypes import check_kept_whole, check_supported
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation
 from pydp.model.family import Key, Keyed
+from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
 from pydp.tuning.choose import cached_plan
@@ -67,9 +68,22 @@ def launched(request: Request, where: dict[str, Any]) -> tuple[Any, ...]:
     outputs += [call.output((), COUNT, "second")] if request.second is not None else []
     outputs += [given_count(call, ready, request.count)] if request.count is not None else []
     length = limit(call, n) if call.has("length") else None
-    ready.plan.run(call, flattened(call, ready.inputs, n), outputs, steps, length)
+    inputs = flattened(call, ready.inputs, n)
+    if request.which == "partition" and length is not None and call.like is None:
+        _copy_rest(call, inputs[1], made, request.length)
+    ready.plan.run(call, inputs, outputs, steps, length)
     results: tuple[Any, ...] = call.finish(*outputs)
     return results
+
+
+def _copy_rest(call: Call, x: Operand | None, made: Operand, length: Any) -> None:
+    """Enqueue the copy of the elements beyond a length to a NumPy array, which would contain old memory there. All are
+    copied if the length is an array, because a recorded call may be repeated with another one."""
+    assert x is not None
+    start = 0 if hasattr(length, "dtype") else integer(length)
+    rest = (x.size - start,)
+    source = x.view(rest, x.strides, x.offset + start * x.strides[0])
+    elementwise.copy(call, source, made.view(rest, made.strides, made.offset + start * made.strides[0]))
 
 
 def given_count(call: Call, ready: Prepared, count: Any) -> Operand:
@@ -89,7 +103,8 @@ def prepare(request: Request, where: dict[str, Any]) -> Prepared:
     length = length_of(request.length)
     outputs = 3 if request.second is None else 4
     out = None if count is None else (*[None] * (outputs - 1), count)
-    call = Call.begin({"x": request.x, "mask": request.mask, "length": length}, out=out, outputs=outputs, **where)
+    arrays_given = {"x": request.x, "mask": request.mask, "length": length}
+    call = Call.begin(arrays_given, out=out, outputs=outputs, out_name="count", **where)
     x = call.input("x")
     shape = x.shape
     if which in ("nonzero", "argwhere") and not shape:
@@ -105,7 +120,7 @@ def prepare(request: Request, where: dict[str, Any]) -> Prepared:
     if mask is not None:
         decides, read = mask, flat_of(mask)
         x = x.view((read.size,), x.strides)
-    check_limit(length, x.size)
+    check_limit(length, x.size, f"the number of elements{' of mask' if which == 'compress' else ''}")
     axes = shape if which in ("nonzero", "argwhere") else (x.size,) if which in INDEXES else ()
     arrays = (x.dtype, x.size, read.strides[0], x.strides[0], axes)
     stored = None if count is None else np.dtype(count.dtype)

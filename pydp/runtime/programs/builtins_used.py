@@ -8,8 +8,10 @@ in it. If a program does not build with these declarations, it is built with the
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -102,18 +104,33 @@ def with_declarations(device: DeviceCore, source: str) -> str | None:
     """`source` after the declarations that it needs, to be built with the macro GUARD; None if the whole header is
     needed: it is not found, or macros of `source` may join names (``##``).
     """
-    if device.quirks.builtin_header is None or "##" in source:
-        return None
-    header = _header(*device.quirks.builtin_header)
+    header = None if "##" in source else header_of(device)
     if header is None:
         return None
     return f"#undef {GUARD}\n{header.declarations(source)}\n{source}"
 
 
+def header_of(device: DeviceCore) -> Header | None:
+    """The header of a device's driver; None if it is not found."""
+    if device.quirks.builtin_header is None:
+        return None
+    return _header(_libraries_of(device.cl.int_ptr, device.quirks.builtin_header[0]), device.quirks.builtin_header[1])
+
+
 @functools.lru_cache(maxsize=8)
-def _header(library: str, root: str) -> Header | None:
-    """The header `root`, a path from a folder above the driver's library, which this process has loaded."""
-    for path in _libraries(library):
+def _libraries_of(handle: int, name: str) -> tuple[Path, ...]:
+    """The files of a driver's library, with several versions in this process those of the device at `handle`."""
+    places = _libraries(name)
+    if len(places) > 1:
+        found = _files_at(_functions_of(handle), _maps())
+        places = [path for path in places if path in found] or places
+    return tuple(places)
+
+
+@functools.lru_cache(maxsize=8)
+def _header(libraries: tuple[Path, ...], root: str) -> Header | None:
+    """The header `root`, a path from a folder above one of the driver's libraries."""
+    for path in libraries:
         for folder in path.parents[:3]:
             for found in sorted(folder.glob(root)):
                 try:
@@ -127,12 +144,34 @@ def _libraries(name: str) -> list[Path]:
     """The files of the shared libraries in this process whose names begin with `name`; none where the system does not
     list them.
     """
+    paths = {Path(line.split(maxsplit=5)[5]) for line in _maps() if f"/{name}" in line}
+    return sorted(path for path in paths if path.name.startswith(name))
+
+
+def _maps() -> list[str]:
+    """The lines that describe the memory of this process; none where the system does not list them."""
     try:
-        lines = Path("/proc/self/maps").read_text(errors="replace").splitlines()
+        return Path("/proc/self/maps").read_text(errors="replace").splitlines()
     except OSError:
         return []
-    paths = {Path(line.split(maxsplit=5)[5]) for line in lines if f"/{name}" in line}
-    return sorted(path for path in paths if path.name.startswith(name))
+
+
+def _functions_of(handle: int) -> list[int]:
+    """The addresses of the first functions of the driver that made an object of OpenCL. The object begins with a
+    pointer to a table of them (cl_khr_icd)."""
+    table = ctypes.c_void_p.from_address(handle).value
+    return [] if table is None else [one or 0 for one in (ctypes.c_void_p * 8).from_address(table)]
+
+
+def _files_at(addresses: Sequence[int], maps: Sequence[str]) -> set[Path]:
+    """The files whose contents are at one of the addresses."""
+    found = set()
+    for line in maps:
+        fields = line.split(maxsplit=5)
+        if len(fields) == 6:
+            start, end = (int(one, 16) for one in fields[0].split("-"))
+            found |= {Path(fields[5]) for one in addresses if start <= one < end}
+    return found
 
 
 def _expanded(path: Path) -> str:
