@@ -113,6 +113,15 @@ def _merges(spec):
     return pydp.explain(pydp.merge, x, y, spec=given)
 
 
+def _ranks(spec):
+    x = np.random.default_rng(9).integers(-99, 99, 3000).astype(np.int32)
+    given = {"strategy": "select", "mapping": "simt", "digit": 8, "lanes": LANES, **spec}
+    at = np.sort(x)[1000]
+    got = pydp.partition(x, 1000, spec=given)
+    np.testing.assert_array_equal(got, np.concatenate([x[x < at], x[x == at], x[x > at]]), err_msg=str(spec))
+    return pydp.explain(pydp.partition, x, 1000, spec=given)
+
+
 def _transposes(spec):
     x = np.random.default_rng(5).integers(0, 99, (70, 50)).astype(np.int32)
     given = {"mapping": "simt", "block": 64, "rows": 1, "chunk": 1, **spec}
@@ -156,6 +165,7 @@ KERNELS = {
     "histogram_local.mako registers": _histograms("registers"),
     "copy_transposed.mako": _transposes,
     "merge_sorted.mako": _merges,
+    "rank_select.mako": _ranks,
 }
 ELSEWHERE = {
     "forall_simt.mako",  # test_barriers.py has its functions by every lowering
@@ -393,6 +403,7 @@ NARROWED = {
     "transpose": ("exchange",),
     "matmul": ("reads_end", "stores_end"),
     "merge": ("split", "loaded", "placed"),
+    "partition": ("summed",),
 }
 
 

@@ -280,7 +280,14 @@ def _as_kernel(made):
 
 
 _PROFILE = SimpleNamespace(
-    compute_units=2, vector_registers=32, simd_bytes=64, loop_limit=None, int64_atomics=True, is_simulator=False
+    compute_units=2,
+    vector_registers=32,
+    simd_bytes=64,
+    cache_line=64,
+    streamed_bytes=None,
+    loop_limit=None,
+    int64_atomics=True,
+    is_simulator=False,
 )
 
 

@@ -334,6 +334,7 @@ def _profile(**changes):
 
     given = {"compute_units": 2, "vector_registers": 32, "simd_bytes": 64, "loop_limit": None, "int64_atomics": True}
     given["is_simulator"] = False
+    given |= {"cache_line": 64, "streamed_bytes": None}
     return SimpleNamespace(**(given | changes))
 
 
