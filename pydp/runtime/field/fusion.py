@@ -62,7 +62,8 @@ MOST_STEPS = 16
 MOST_ARRAYS = 8
 """Arrays that a kernel reads. Devices accept at least 1024 bytes of arguments."""
 _MOST_WAITING = 32  # operators after which all results are started
-_MOST_GUARDS = 64  # above this, the guards of computed and dropped results are removed
+_MOST_NEEDED = 32  # results that wait for others to be computed first; above this, the older half is computed
+_MOST_GUARDS = 64  # above this, the guards and consumers that are computed or dropped are removed
 _NUMBERS = frozenset(
     (int, float, complex, bool, *(kind for kind in np.sctypeDict.values() if issubclass(kind, (np.number, np.bool_))))
 )
@@ -266,7 +267,7 @@ def _source(field: FieldData, operation: Operation, at: int) -> Any:
             and not field.offset
         ):
             return lazy
-        storage.settle()  # a view, or an array that is repeated: computed once
+        _ = storage.buffer  # a view, or an array that is repeated: computed once
     return storage, field.offset, operation.views[at]
 
 
@@ -314,7 +315,8 @@ class LazyResult:
                     _guard(one[0], own)
                 elif type(one) is LazyResult:
                     if one.storage is None:
-                        one.consumers = (*one.consumers, own)
+                        known = one.consumers if len(one.consumers) < _MOST_GUARDS else _pending(one.consumers)
+                        one.consumers = (*known, own)
                     else:
                         _guard(one.storage, own)
         waiting = self.device.lazy
@@ -365,8 +367,27 @@ class LazyResult:
         """Compute this if the program refers to it and no other result needs it. Errors of the device are raised when
         the program uses the result."""
         with lazy_lock, contextlib.suppress(PydpError, cl.Error):
-            if self.storage is None and self.target() is not None and not self.needed_by():
+            if self.storage is not None or self.target() is None:
+                return
+            if self.needed_by():
+                self.keep()
+            else:
                 self.compute()
+
+    def keep(self) -> None:
+        """Note that this is computed only if the program uses it, because an expression that needs it may be computed
+        without storing it. If there are many such results, the older ones are computed: they keep the memory of their
+        operands allocated."""
+        needed = self.device.lazy_needed
+        needed.append(ref(self))
+        if len(needed) > _MOST_NEEDED:
+            found = [one() for one in needed]
+            needed.clear()
+            alive = [one for one in found if one is not None and one.storage is None and one.target() is not None]
+            older = max(len(alive) - _MOST_NEEDED // 2, 0)
+            needed += map(ref, alive[older:])
+            for one in alive[:older]:
+                one.compute()
 
     def settle(self, storage: Storage) -> None:
         """Compute this for its storage, with the lock held."""
@@ -403,13 +424,18 @@ class LazyResult:
 
 
 def _tidy(waiting: deque[Any]) -> None:
-    """Remove the results that need not be started."""
+    """Remove the results that need not be started. Errors of the device are raised when the program uses the result."""
     for _ in range(len(waiting)):
-        with contextlib.suppress(IndexError):  # another thread has started them
+        with contextlib.suppress(IndexError, PydpError, cl.Error):  # IndexError: another thread has started them
             one = waiting.popleft()
             result = one()
-            if result is not None and result.storage is None and not result.needed_by():
-                waiting.append(one)
+            if result is None or result.storage is not None or result.target() is None:
+                continue
+            with lazy_lock:
+                if result.needed_by():
+                    result.keep()
+                else:
+                    waiting.append(one)
 
 
 def _by_order(one: LazyResult) -> int:
@@ -440,8 +466,13 @@ class Guards(list[Any]):
 
     def tidy(self) -> None:
         """Remove the computed and dropped results."""
-        found = [(one, one()) for one in self]
-        self[:] = [one for one, result in found if result is not None and result.storage is None]
+        self[:] = _pending(self)
+
+
+def _pending(results: Sequence[Any]) -> list[Any]:
+    """Weak references to results, without the computed and dropped ones."""
+    found = [(one, one()) for one in results]
+    return [one for one, result in found if result is not None and result.storage is None]
 
 
 def _guard(storage: Storage, reader: Any) -> None:
@@ -509,14 +540,15 @@ def _run(steps: list[Any]) -> None:
     step, gathered = steps[-1], _Gathered(steps)
     device = step.device
     known = device.recordings.get(gathered.key) or device.recordings.find(gathered.key)
-    if known is None and len(steps) > 1 and not seen_before(device, gathered.key):
+    repeats = known is not None or seen_before(device, gathered.key)
+    if not repeats and len(steps) > 1:
         for at, one in enumerate(steps):
             _run([one])
             steps[at] = None  # releases memory that the next steps do not need
         return
     queue = device._queue or device._own_queue()
     buffer, pool_queue = allocation(device, queue, step.operation.nbytes)
-    step.done(buffer, pool_queue, queue, _launch(device, queue, known, steps, gathered, buffer, 0))
+    step.done(buffer, pool_queue, queue, _launch(device, queue, known, steps, gathered, buffer, 0, repeats))
 
 
 def _launch(
@@ -527,8 +559,10 @@ def _launch(
     gathered: _Gathered,
     buffer: Any,
     offset: int,
+    repeats: bool = True,
 ) -> cl.Event:
-    """Enqueue the kernel of some steps, which writes to a buffer from the element `offset` on."""
+    """Enqueue the kernel of some steps, which writes to a buffer from the element `offset` on. repeats: keep the launch
+    for the next time; launches that occur once must not evict others."""
     arrays = gathered.arrays
     waits: list[cl.Event] = []
     given, offsets = [buffer], [np.int64(offset) if offset else _NO_OFFSET]
@@ -545,7 +579,7 @@ def _launch(
             given += known.indexes
             event = known.prepared.enqueue(queue, given, waits)
         else:
-            event = _first_launch(device, queue, steps, gathered, given, waits)
+            event = _first_launch(device, queue, steps, gathered, given, waits, repeats)
         for storage, _, _ in arrays:
             Storage.note(storage, event, queue, False)
     except BaseException:
@@ -564,9 +598,10 @@ def _first_launch(
     gathered: _Gathered,
     given: list[Any],
     waits: list[cl.Event],
+    repeats: bool,
 ) -> cl.Event:
-    """Build the kernel, enqueue it, and keep the launch. given: the buffers of the result and the arrays, their
-    offsets, the numbers."""
+    """Build the kernel and enqueue it; keep the launch if it `repeats`. given: the buffers of the result and the
+    arrays, their offsets, the numbers."""
     epoch = device.recordings.epoch
     plan = _plan(device, [step.operation for step in steps], gathered)
     count = len(gathered.arrays) + 1
@@ -575,6 +610,8 @@ def _first_launch(
     args = [given[at] for at in order]
     args += plan.rest
     event: cl.Event = plan.kernel.enqueue(queue, plan.global_size, plan.local_size, args, waits)
+    if not repeats:
+        return event
     prepared = PreparedLaunch(plan.kernel, plan.global_size, plan.local_size, args, slots, len(given))
     device.recordings.put(gathered.key, _Launch(prepared, tuple(range(len(args)))), epoch)
     return event
