@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from weakref import ref
 import numpy as np
 import pyopencl as cl
 
-from pydp.errors import InvalidArgument, PydpError, number_text
+from pydp.errors import BuildFailed, InvalidArgument, PydpError, number_text
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.comparison import compared_dtypes, known_result
 from pydp.runtime.arrays.data import FieldData
@@ -72,6 +73,8 @@ _LARGEST = {2: 65000.0, 4: 3e38, 8: np.inf}  # finite in floats of so many bytes
 _STEP = 1000
 _order = itertools.count()
 _NO_OFFSET = np.int64(0)
+_SEPARATE: Any = object()  # instead of a launch: the kernel cannot be built
+_log = logging.getLogger("pydp")
 
 
 class Operation:
@@ -181,9 +184,13 @@ def combined_in_place(field: Any, op: str, other: Any) -> bool:
             return False
         gathered = _Gathered(steps)
         known = device.recordings.get(gathered.key) or device.recordings.find(gathered.key)
-        if known is None and not seen_before(device, gathered.key):
+        if known is _SEPARATE or (known is None and not seen_before(device, gathered.key)):
             return False
-        _launch(device, device._own_queue(), known, steps, gathered, buffer, field.offset)
+        try:
+            _launch(device, device._own_queue(), known, steps, gathered, buffer, field.offset)
+        except BuildFailed as error:
+            _separate(device, gathered, error)
+            return False
         return True
 
 
@@ -541,14 +548,34 @@ def _run(steps: list[Any]) -> None:
     device = step.device
     known = device.recordings.get(gathered.key) or device.recordings.find(gathered.key)
     repeats = known is not None or seen_before(device, gathered.key)
-    if not repeats and len(steps) > 1:
-        for at, one in enumerate(steps):
-            _run([one])
-            steps[at] = None  # releases memory that the next steps do not need
+    if len(steps) > 1 and (known is _SEPARATE or not repeats):
+        _run_separately(steps)
         return
     queue = device._queue or device._own_queue()
     buffer, pool_queue = allocation(device, queue, step.operation.nbytes)
-    step.done(buffer, pool_queue, queue, _launch(device, queue, known, steps, gathered, buffer, 0, repeats))
+    try:
+        event = _launch(device, queue, known, steps, gathered, buffer, 0, repeats)
+    except BuildFailed as error:
+        if len(steps) == 1:
+            raise
+        _separate(device, gathered, error)
+        _run_separately(steps)
+    else:
+        step.done(buffer, pool_queue, queue, event)
+
+
+def _run_separately(steps: list[Any]) -> None:
+    """Compute each step in a kernel of its own."""
+    for at, one in enumerate(steps):
+        _run([one])
+        steps[at] = None  # releases memory that the next steps do not need
+
+
+def _separate(device: Device, gathered: _Gathered, error: BuildFailed) -> None:
+    """Compute the operators of this expression in separate kernels from now on: the compiler failed on the kernel of
+    all of them, but it may build smaller kernels."""
+    _log.warning("%s cannot build the kernel of an expression; its operators run separately: %s", device.name, error)
+    device.recordings.put(gathered.key, _SEPARATE)
 
 
 def _launch(
