@@ -14,10 +14,12 @@ The values do not depend on when, and in how many kernels, it is computed: each 
 
 A kernel computes one result. Results of operators that nobody refers to are never stored. If several expressions need
 a result, it is computed first and stored. A result that the program still refers to, but that only one expression
-needs, is not stored; it is computed if the program uses it. Operands of another shape are computed first.
+needs, is not stored. It is computed separately if the program uses it, or if there are many such results, because they
+keep their operands in memory. Operands of another shape are computed first.
 
-The kernel of an expression is built when the expression occurs again; the first time, a kernel for each operator
-computes it. So expressions that occur once cost no build. Numbers are arguments of the kernel.
+The kernel of an expression is built when the expression occurs again with the same shapes; the first time, a kernel for
+each operator computes it. So expressions that occur once cost no build. If the build fails, the expression is always
+computed by a kernel for each operator. Numbers are arguments of the kernel.
 """
 
 from __future__ import annotations
@@ -382,9 +384,8 @@ class LazyResult:
                 self.compute()
 
     def keep(self) -> None:
-        """Note that this is computed only if the program uses it, because an expression that needs it may be computed
-        without storing it. If there are many such results, the older ones are computed: they keep the memory of their
-        operands allocated."""
+        """Do not start this, because the expression that needs it may not need it stored. If there are many such
+        results, compute the older ones: results that are not computed keep their operands in memory."""
         needed = self.device.lazy_needed
         needed.append(ref(self))
         if len(needed) > _MOST_NEEDED:
