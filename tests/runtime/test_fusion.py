@@ -16,7 +16,7 @@ import pytest
 from threads import together
 
 import pydp
-from pydp.errors import InvalidArgument, OutOfResources, UnsupportedOnDevice
+from pydp.errors import BuildFailed, InvalidArgument, OutOfResources, UnsupportedOnDevice
 from pydp.runtime.device.core import DeviceCore
 from pydp.runtime.field import fusion
 from pydp.runtime.memory.storage import GuardedStorage, LazyStorage, Storage
@@ -577,3 +577,77 @@ def test_an_interrupted_result_is_computed_later(device: Any, place: str, monkey
         result *= 2
         np.testing.assert_array_equal(other.get(), x * y + y)
         x = a.get()
+
+
+def test_storages_that_another_thread_has_computed(device: Any) -> None:
+    """A thread may look up a method of a lazy Storage just before another thread makes it a normal one."""
+    x = floats(1)[0]
+    a = pydp.field(x, device=device)
+    storage, queue = a._storage, device.queue
+    assert type(storage) is Storage and storage.event is not None
+    for state in (LazyStorage, GuardedStorage):
+        assert state.buffer.fget(storage) is storage.buffer
+        assert state.last_event(storage) is storage.event
+        assert state.waits(storage, queue) == []
+    LazyStorage.note(storage, storage.event, queue, False)
+    np.testing.assert_array_equal(a.get(), x)
+
+
+def test_dropped_and_needed_results_are_not_kept(device: Any, launched: list[str]) -> None:
+    x, y = floats(2)
+    a, b = (pydp.field(one, device=device) for one in (x, y))
+    shared = a * b
+    for _ in range(500):
+        shared + 1
+    assert len(shared._storage.lazy.consumers) <= fusion._MOST_GUARDS + 1
+    np.testing.assert_array_equal(shared.get(), x * y)
+    kept = []  # results that the next operator needs, but the program never uses
+    for k in range(100):
+        kept.append(a * k)
+        (kept[-1] + b).get()
+    assert sum(map(lazy, kept)) <= fusion._MOST_NEEDED
+    for k in (0, 50, 99):
+        np.testing.assert_array_equal(kept[k].get(), x * k)
+    many = [[a * k, a * k + b] for k in range(100)]  # the same without another call
+    for k, (product, total) in enumerate(many):
+        many[k] = [product, total, product - total]
+    assert sum(lazy(one) for group in many for one in group) < 200
+    del many
+    dropped = weakref.ref(kept[98]._storage.lazy)
+    del kept[98]
+    gc.collect()
+    assert dropped() is None
+
+
+def test_launches_that_occur_once_are_not_kept(device: Any, launched: list[str]) -> None:
+    x = floats(1)[0]
+    a = pydp.field(x, device=device)
+    count = len(device.recordings)
+    for size in range(1, 30):
+        np.testing.assert_array_equal((a[:size] + a[-size:]).get(), x[:size] + x[-size:])
+    assert len(device.recordings) == count
+    assert (a[:29] + a[-29:]).event is not None
+    assert len(device.recordings) == count + 1
+
+
+def test_expressions_whose_kernel_cannot_be_built(
+    device: Any, launched: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, y = floats(2, (77,))
+    a, b = (pydp.field(one, device=device) for one in (x, y))
+    plan, tries = fusion._plan, []
+
+    def fails(home: Any, operations: Any, gathered: Any) -> Any:
+        if len(operations) > 1:
+            tries.append(len(operations))
+            raise BuildFailed("an internal error of the compiler")
+        return plan(home, operations, gathered)
+
+    monkeypatch.setattr(fusion, "_plan", fails)
+    for _ in range(4):
+        result = a * 2 + b
+        b += a * 3
+        np.testing.assert_array_equal(result.get(), x * 2 + y)
+        y += x * 3
+        np.testing.assert_array_equal(b.get(), y)
+    assert tries == [2, 2] and "elementwise_fused" not in launched

@@ -67,6 +67,7 @@ class DeviceCore:
         self.programs = BoundedCache(0, weak=True)  # programs of the kernels in use, by content
         self.launched: list[Any] = [None]  # the last launch: kernel and sizes; kernels set it
         self.lazy: deque[Any] = deque()  # weak references to results to be started; see pydp.runtime.field.fusion
+        self.lazy_needed: deque[Any] = deque()  # to results that are not started, because others need them
 
     @property
     def profile(self) -> Profile:
@@ -141,6 +142,7 @@ def _take_drivers_away() -> None:
         forks.releases.kept.append(dict(vars(device)))
         device._context = device._queue = None
         device.lazy.clear()
+        device.lazy_needed.clear()
 
 
 def _kind(cl_device: cl.Device, driver: str) -> str:

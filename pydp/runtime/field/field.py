@@ -26,12 +26,12 @@ class Field(FieldOperators):
     Operations are asynchronous and run in the order of the device's queue. `get`, `copy_out` and ``np.asarray``
     wait for the data.
 
-    Operators that follow one another are computed in one kernel, without temporary arrays: ``a * x + y * z`` reads four
-    arrays and writes one. The values and errors are the same as with a kernel for each operator. An operator therefore
-    starts nothing. The device starts when the result is used, before an operand changes, at the next call of pydp on
-    the device, or when `event` of the result or the device's `queue` is read. Read ``c.event`` after ``c = a + b`` if
-    the host then works on something else. A result that is never used is not computed. Operators with NumPy or
-    pyopencl arrays, and with Fields whose `array` was read, are computed at once.
+    Operators are lazy: ``r = a * x + y * z`` checks its operands and computes nothing. Later, one kernel computes the
+    whole expression without temporary arrays. The values are the same as with a kernel for each operator. The kernel
+    starts when `r` is used, before an operand changes, at the next call of a function of pydp on the device, or when
+    ``r.event`` or the device's `queue` is read. Read ``r.event`` if the host then works on something else. A result
+    that is deleted before that is not computed. Errors of the device, such as too little memory, are raised when `r`
+    is used. Operators with NumPy or pyopencl arrays, and with Fields whose `array` was read, are computed at once.
 
     ``+ - * / & | ^ ~`` and the comparisons ``== != < <= > >=`` work element by element, with the broadcasting and type
     rules of NumPy. A comparison returns a field of booleans. A field has a truth value only if it has one element, and

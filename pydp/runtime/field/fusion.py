@@ -14,16 +14,19 @@ The values do not depend on when, and in how many kernels, it is computed: each 
 
 A kernel computes one result. Results of operators that nobody refers to are never stored. If several expressions need
 a result, it is computed first and stored. A result that the program still refers to, but that only one expression
-needs, is not stored; it is computed if the program uses it. Operands of another shape are computed first.
+needs, is not stored. It is computed separately if the program uses it, or if there are many such results, because they
+keep their operands in memory. Operands of another shape are computed first.
 
-The kernel of an expression is built when the expression occurs again; the first time, a kernel for each operator
-computes it. So expressions that occur once cost no build. Numbers are arguments of the kernel.
+The kernel of an expression is built when the expression occurs again with the same shapes; the first time, a kernel for
+each operator computes it. So expressions that occur once cost no build. If the build fails, the expression is always
+computed by a kernel for each operator. Numbers are arguments of the kernel.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -33,7 +36,7 @@ from weakref import ref
 import numpy as np
 import pyopencl as cl
 
-from pydp.errors import InvalidArgument, PydpError, number_text
+from pydp.errors import BuildFailed, InvalidArgument, PydpError, number_text
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.comparison import compared_dtypes, known_result
 from pydp.runtime.arrays.data import FieldData
@@ -62,7 +65,8 @@ MOST_STEPS = 16
 MOST_ARRAYS = 8
 """Arrays that a kernel reads. Devices accept at least 1024 bytes of arguments."""
 _MOST_WAITING = 32  # operators after which all results are started
-_MOST_GUARDS = 64  # above this, the guards of computed and dropped results are removed
+_MOST_NEEDED = 32  # results that wait for others to be computed first; above this, the older half is computed
+_MOST_GUARDS = 64  # above this, the guards and consumers that are computed or dropped are removed
 _NUMBERS = frozenset(
     (int, float, complex, bool, *(kind for kind in np.sctypeDict.values() if issubclass(kind, (np.number, np.bool_))))
 )
@@ -71,6 +75,8 @@ _LARGEST = {2: 65000.0, 4: 3e38, 8: np.inf}  # finite in floats of so many bytes
 _STEP = 1000
 _order = itertools.count()
 _NO_OFFSET = np.int64(0)
+_SEPARATE: Any = object()  # instead of a launch: the kernel cannot be built
+_log = logging.getLogger("pydp")
 
 
 class Operation:
@@ -180,9 +186,13 @@ def combined_in_place(field: Any, op: str, other: Any) -> bool:
             return False
         gathered = _Gathered(steps)
         known = device.recordings.get(gathered.key) or device.recordings.find(gathered.key)
-        if known is None and not seen_before(device, gathered.key):
+        if known is _SEPARATE or (known is None and not seen_before(device, gathered.key)):
             return False
-        _launch(device, device._own_queue(), known, steps, gathered, buffer, field.offset)
+        try:
+            _launch(device, device._own_queue(), known, steps, gathered, buffer, field.offset)
+        except BuildFailed as error:
+            _separate(device, gathered, error)
+            return False
         return True
 
 
@@ -266,7 +276,7 @@ def _source(field: FieldData, operation: Operation, at: int) -> Any:
             and not field.offset
         ):
             return lazy
-        storage.settle()  # a view, or an array that is repeated: computed once
+        _ = storage.buffer  # a view, or an array that is repeated: computed once
     return storage, field.offset, operation.views[at]
 
 
@@ -314,7 +324,8 @@ class LazyResult:
                     _guard(one[0], own)
                 elif type(one) is LazyResult:
                     if one.storage is None:
-                        one.consumers = (*one.consumers, own)
+                        known = one.consumers if len(one.consumers) < _MOST_GUARDS else _pending(one.consumers)
+                        one.consumers = (*known, own)
                     else:
                         _guard(one.storage, own)
         waiting = self.device.lazy
@@ -365,8 +376,26 @@ class LazyResult:
         """Compute this if the program refers to it and no other result needs it. Errors of the device are raised when
         the program uses the result."""
         with lazy_lock, contextlib.suppress(PydpError, cl.Error):
-            if self.storage is None and self.target() is not None and not self.needed_by():
+            if self.storage is not None or self.target() is None:
+                return
+            if self.needed_by():
+                self.keep()
+            else:
                 self.compute()
+
+    def keep(self) -> None:
+        """Do not start this, because the expression that needs it may not need it stored. If there are many such
+        results, compute the older ones: results that are not computed keep their operands in memory."""
+        needed = self.device.lazy_needed
+        needed.append(ref(self))
+        if len(needed) > _MOST_NEEDED:
+            found = [one() for one in needed]
+            needed.clear()
+            alive = [one for one in found if one is not None and one.storage is None and one.target() is not None]
+            older = max(len(alive) - _MOST_NEEDED // 2, 0)
+            needed += map(ref, alive[older:])
+            for one in alive[:older]:
+                one.compute()
 
     def settle(self, storage: Storage) -> None:
         """Compute this for its storage, with the lock held."""
@@ -403,13 +432,18 @@ class LazyResult:
 
 
 def _tidy(waiting: deque[Any]) -> None:
-    """Remove the results that need not be started."""
+    """Remove the results that need not be started. Errors of the device are raised when the program uses the result."""
     for _ in range(len(waiting)):
-        with contextlib.suppress(IndexError):  # another thread has started them
+        with contextlib.suppress(IndexError, PydpError, cl.Error):  # IndexError: another thread has started them
             one = waiting.popleft()
             result = one()
-            if result is not None and result.storage is None and not result.needed_by():
-                waiting.append(one)
+            if result is None or result.storage is not None or result.target() is None:
+                continue
+            with lazy_lock:
+                if result.needed_by():
+                    result.keep()
+                else:
+                    waiting.append(one)
 
 
 def _by_order(one: LazyResult) -> int:
@@ -440,8 +474,13 @@ class Guards(list[Any]):
 
     def tidy(self) -> None:
         """Remove the computed and dropped results."""
-        found = [(one, one()) for one in self]
-        self[:] = [one for one, result in found if result is not None and result.storage is None]
+        self[:] = _pending(self)
+
+
+def _pending(results: Sequence[Any]) -> list[Any]:
+    """Weak references to results, without the computed and dropped ones."""
+    found = [(one, one()) for one in results]
+    return [one for one, result in found if result is not None and result.storage is None]
 
 
 def _guard(storage: Storage, reader: Any) -> None:
@@ -509,14 +548,35 @@ def _run(steps: list[Any]) -> None:
     step, gathered = steps[-1], _Gathered(steps)
     device = step.device
     known = device.recordings.get(gathered.key) or device.recordings.find(gathered.key)
-    if known is None and len(steps) > 1 and not seen_before(device, gathered.key):
-        for at, one in enumerate(steps):
-            _run([one])
-            steps[at] = None  # releases memory that the next steps do not need
+    repeats = known is not None or seen_before(device, gathered.key)
+    if len(steps) > 1 and (known is _SEPARATE or not repeats):
+        _run_separately(steps)
         return
     queue = device._queue or device._own_queue()
     buffer, pool_queue = allocation(device, queue, step.operation.nbytes)
-    step.done(buffer, pool_queue, queue, _launch(device, queue, known, steps, gathered, buffer, 0))
+    try:
+        event = _launch(device, queue, known, steps, gathered, buffer, 0, repeats)
+    except BuildFailed as error:
+        if len(steps) == 1:
+            raise
+        _separate(device, gathered, error)
+        _run_separately(steps)
+    else:
+        step.done(buffer, pool_queue, queue, event)
+
+
+def _run_separately(steps: list[Any]) -> None:
+    """Compute each step in a kernel of its own."""
+    for at, one in enumerate(steps):
+        _run([one])
+        steps[at] = None  # releases memory that the next steps do not need
+
+
+def _separate(device: Device, gathered: _Gathered, error: BuildFailed) -> None:
+    """Compute the operators of this expression in separate kernels from now on: the compiler failed on the kernel of
+    all of them, but it may build smaller kernels."""
+    _log.warning("%s cannot build the kernel of an expression; its operators run separately: %s", device.name, error)
+    device.recordings.put(gathered.key, _SEPARATE)
 
 
 def _launch(
@@ -527,8 +587,10 @@ def _launch(
     gathered: _Gathered,
     buffer: Any,
     offset: int,
+    repeats: bool = True,
 ) -> cl.Event:
-    """Enqueue the kernel of some steps, which writes to a buffer from the element `offset` on."""
+    """Enqueue the kernel of some steps, which writes to a buffer from the element `offset` on. repeats: keep the launch
+    for the next time; launches that occur once must not evict others."""
     arrays = gathered.arrays
     waits: list[cl.Event] = []
     given, offsets = [buffer], [np.int64(offset) if offset else _NO_OFFSET]
@@ -545,7 +607,7 @@ def _launch(
             given += known.indexes
             event = known.prepared.enqueue(queue, given, waits)
         else:
-            event = _first_launch(device, queue, steps, gathered, given, waits)
+            event = _first_launch(device, queue, steps, gathered, given, waits, repeats)
         for storage, _, _ in arrays:
             Storage.note(storage, event, queue, False)
     except BaseException:
@@ -564,9 +626,10 @@ def _first_launch(
     gathered: _Gathered,
     given: list[Any],
     waits: list[cl.Event],
+    repeats: bool,
 ) -> cl.Event:
-    """Build the kernel, enqueue it, and keep the launch. given: the buffers of the result and the arrays, their
-    offsets, the numbers."""
+    """Build the kernel and enqueue it; keep the launch if it `repeats`. given: the buffers of the result and the
+    arrays, their offsets, the numbers."""
     epoch = device.recordings.epoch
     plan = _plan(device, [step.operation for step in steps], gathered)
     count = len(gathered.arrays) + 1
@@ -575,6 +638,8 @@ def _first_launch(
     args = [given[at] for at in order]
     args += plan.rest
     event: cl.Event = plan.kernel.enqueue(queue, plan.global_size, plan.local_size, args, waits)
+    if not repeats:
+        return event
     prepared = PreparedLaunch(plan.kernel, plan.global_size, plan.local_size, args, slots, len(given))
     device.recordings.put(gathered.key, _Launch(prepared, tuple(range(len(args)))), epoch)
     return event

@@ -142,7 +142,8 @@ class Storage:
 
 class _Settling(Storage):
     """A Storage that becomes a normal one before its memory is used. The methods of Storage itself
-    (``Storage.waits(storage, queue)``) and `buffer_of` use the memory in the present state."""
+    (``Storage.waits(storage, queue)``) and `buffer_of` use the memory in the present state. Another thread may make
+    `self` a normal Storage at any time, which has no method `settle`: call ``_Settling.settle(self)``."""
 
     __slots__ = ()
 
@@ -155,17 +156,17 @@ class _Settling(Storage):
     @property  # type: ignore[misc]
     def buffer(self) -> Any:  # type: ignore[override]
         """The buffer."""
-        self.settle()
+        _Settling.settle(self)
         return self.buffer
 
     def last_event(self) -> cl.Event | None:
         """See Storage."""
-        self.settle()
+        _Settling.settle(self)
         return self.last_event()
 
     def waits(self, queue: cl.CommandQueue, loose: bool = False) -> list[cl.Event]:
         """See Storage."""
-        self.settle()
+        _Settling.settle(self)
         return self.waits(queue, loose)
 
 
@@ -180,7 +181,7 @@ class LazyStorage(_Settling):
 
     def note(self, event: cl.Event, queue: cl.CommandQueue, written: bool) -> None:
         """See Storage."""
-        self.settle()
+        _Settling.settle(self)
         self.note(event, queue, written)
 
     def __del__(self, *_: Any) -> None:
