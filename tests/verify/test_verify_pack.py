@@ -32,10 +32,7 @@ SOME = ("scan int32", "reduce float32", "sort int32", "matmul float32", "histogr
         "forall float atomics", "forall 64-bit atomic limits",
         "barriers named: exchanges", "look-back", "fallback, some publications suppressed, in place")  # fmt: skip
 
-SKIPPED = {
-    "select": "the call computes a part of its results on the host",  # their number
-    "union1d": "the call does more than launch kernels",
-}
+SKIPPED = {"union1d": "not in the pack: the call is made of several calls, which only a device that is present can run"}
 
 
 def few(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
@@ -173,7 +170,7 @@ def test_every_stage_runs_on_a_pack(device: Any, replayed: launch.Gpu, monkeypat
     assert compared == ["transpose"]
     assert results["copy kernel"]["figures"]["rate"] > 0
     assert results["local memory banks"]["figures"]["by stride"]["1"]["time"] == 1
-    assert results["driver copy"]["note"] == "it is not in the pack"
+    assert results["driver copy"]["note"] == "not in the pack: it has no kernels there"
     assert results["versions"]["figures"]["versions"]["numpy"] == np.__version__
     assert results["doctor"]["status"] == "skipped"
     assert results["driver"]["figures"]["interface"] == "kernels for sm_90 through OpenCL"
@@ -499,14 +496,14 @@ def test_the_device_is_found_by_another_process(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(about, "found", None)  # of this process
     for which, pack in (("no such device", None), (None, tmp_path)):
         with pytest.raises(PydpError, match=r"no such device|no GPU can be used through CUDA|has no list of launches"):
-            about.about(which, pack)
+            about.about(which, pack, 9.0)
     monkeypatch.setattr(about, "_COMMAND", "import sys; sys.exit('lost')")
     with pytest.raises(NoUsableDevice, match="ended with status 1: lost"):
-        about.about(None, None)
+        about.about(None, None, 9.0)
     monkeypatch.setattr(about, "_COMMAND", "import time; time.sleep(9)")
     monkeypatch.setattr(about, "_SECONDS", 0.2)
     with pytest.raises(NoUsableDevice, match="did not end within 0 s"):
-        about.about(None, None)
+        about.about(None, None, 9.0)
 
 
 @pytest.mark.host

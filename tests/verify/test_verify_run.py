@@ -73,7 +73,7 @@ def test_faults_are_findings_and_the_run_goes_on(tmp_path: Path) -> None:
     assert f"signal {signal.SIGABRT.value}" in results["b"]["crashes"]["note"]
     assert "Fatal Python error: Aborted" in results["b"]["crashes"]["note"]
     assert "in _crashes" in results["b"]["crashes"]["log"]
-    assert results["c"]["hangs"]["note"] == "no end within 1 s" and "in _hangs" in results["c"]["hangs"]["log"]
+    assert results["c"]["hangs"]["note"] == "did not end within 1 s" and "in _hangs" in results["c"]["hangs"]["log"]
     again, reported, now = ran(path)
     assert again == 1 and reported == [
         "b fails failed", "b raises failed", "b crashes failed", "c hangs failed"
@@ -122,10 +122,10 @@ def test_the_end_of_the_time_ends_a_check_that_is_no_failure(tmp_path: Path) -> 
     """The check hangs until the time is over: unfinished, not failed, and after a short time not retried last."""
     path = tmp_path / "report.json"
     for _ in range(2):
-        status, _, results = ran(path, (Stage("c", "", 1.0, (HANGS,), decides=True, limit=LONG), STAGES[3]), 6.0)
+        status, _, results = ran(path, (Stage("c", "", 1.0, (HANGS,), decides=True, limit=LONG), STAGES[3]), 8.0)
         assert status == 3
         assert results["c"]["hangs"]["status"] == "unfinished" and "ran" not in results["c"]["hangs"]
-        assert "the time was over after " in results["c"]["hangs"]["note"]
+        assert ": the time of the stage was over" in results["c"]["hangs"]["note"]
 
 
 def test_a_check_without_an_end_needs_more_time_until_its_limit_has_passed(
@@ -142,11 +142,11 @@ def test_a_check_without_an_end_needs_more_time_until_its_limit_has_passed(
     for _ in range(MOST_ATTEMPTS - 1):
         status, _, results = ran(path, stages, 3.0)
         assert (status, results["c"]["hangs"]["status"]) == (3, "unfinished")
-        note = r"it needs more than \d s: run the command again with --minutes 2 or more"
+        note = r"did not end in the \d s that were left; run the command again with --minutes 2 or more"
         assert re.fullmatch(note, line(results["c"]["hangs"]))
     stages = (dataclasses.replace(endless, limit=1.0), STAGES[3])
     status, _, results = ran(path, stages)
-    assert (status, results["c"]["hangs"]["note"]) == (1, "no end within 1 s")
+    assert (status, results["c"]["hangs"]["note"]) == (1, "did not end within 1 s")
 
 
 def test_a_slow_check_passes_once_it_has_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,11 +155,11 @@ def test_a_slow_check_passes_once_it_has_the_time(tmp_path: Path, monkeypatch: p
     report = Report(path, ABOUT)
     for _ in range(2 * MOST_ATTEMPTS):
         report.begin("e", "is slow")
-        report.unfinished("e", "is slow", "it needs more than 1 s", ran=1.0)
+        report.unfinished("e", "is slow", "did not end in the 1 s that were left", ran=1.0)
         report = Report(path, ABOUT)
         assert report.is_retried_last("e", "is slow")
     assert report.result("e", "is slow") == {
-        "status": "unfinished", "note": "it needs more than 1 s", "attempts": 0, "ran": 1.0
+        "status": "unfinished", "note": "did not end in the 1 s that were left", "attempts": 0, "ran": 1.0
     }  # fmt: skip
     status, reported, results = ran(path, (slow, STAGES[3]))
     assert (status, reported[0]) == (0, "e is slow passed")
@@ -243,9 +243,9 @@ class Fake:
     def ready(self, seconds: float) -> None:
         """It accepts checks."""
 
-    def run(self, stage: str, check: str, seconds: float, rates: Any) -> dict[str, Any]:
+    def run(self, stage: str, check: str, limit: float, seconds: float, rates: Any) -> dict[str, Any]:
         if check.startswith("endless"):
-            raise TimeoutError
+            raise run.NoEnd
         return {"status": "passed", "figures": {}}
 
     def log(self) -> str:
@@ -268,7 +268,7 @@ def test_after_a_check_without_an_end_its_group_runs_last(tmp_path: Path, monkey
     status, reported, results = ran(tmp_path / "r.json", stages)
     assert (status, reported) == (1, first)
     found = results["b"]["endless 1"]
-    assert (found["note"], found["log"], found["ran"]) == ("no end within 5 s", "a log", 5.0)
+    assert (found["note"], found["log"], found["ran"]) == ("did not end within 5 s", "a log", 5.0)
     report = Report(tmp_path / "2.json", ABOUT)
     report.begin("b", "endless 1")
     report.end("b", "endless 1", {"status": "failed", "ran": 5.0}, 5.0)
@@ -292,7 +292,8 @@ def test_a_run_that_was_long_enough_is_repeated_as_it_was(tmp_path: Path, given:
     found = Run(Report(tmp_path / "r.json", ABOUT), (stage,), given, ARGUMENTS, lambda *_: None)
     found._ended(stage, PASSES, 13.0, "a log")
     result = found.report.result("a", "passes")
-    assert result["note"] == f"it needs more than 13 s: run the command again{how}" and result["log"] == "a log"
+    note = f"did not end in the 13 s that were left; run the command again{how}"
+    assert result["note"] == note and result["log"] == "a log"
 
 
 def test_every_algorithm_has_a_case_and_one_of_each_comes_first() -> None:
@@ -356,7 +357,7 @@ def test_the_last_line_counts_failures_of_earlier_runs(tmp_path: Path, monkeypat
         self.report.end("b", "x", {"status": "passed", "figures": {}}, 0)
         return 0
 
-    monkeypatch.setattr("pydp.verify.about.about", lambda which, used: ({}, dict(ABOUT)))
+    monkeypatch.setattr("pydp.verify.about.about", lambda *_: ({}, dict(ABOUT)))
     monkeypatch.setattr(Run, "run", run_again)
     done = CliRunner().invoke(main, ["verify", "--out", str(path)])
     said = "all checks of (b) and (c) passed, except 0 that do not apply to this device; 1 failed in an earlier run;"
@@ -393,7 +394,7 @@ def test_without_a_usable_device_the_report_says_why(tmp_path: Path) -> None:
 def test_a_report_of_a_device_is_not_replaced_by_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "report.json"
     Report(path, ABOUT)
-    monkeypatch.setattr("pydp.verify.about.about", lambda which, used: (_ for _ in ()).throw(NoUsableDevice("none")))
+    monkeypatch.setattr("pydp.verify.about.about", lambda *_: (_ for _ in ()).throw(NoUsableDevice("none")))
     done = CliRunner().invoke(main, ["verify", "--out", str(path)])
     said = " ".join(done.output.split())
     assert done.exit_code == 2 and "none; no report was written:" in said and "Choose another --out, or" in said
@@ -549,7 +550,7 @@ def test_a_worker_ends_with_the_process_that_started_it() -> None:
     process = subprocess.Popen(command, env=environment, stdin=reading, stdout=subprocess.PIPE, text=True)
     os.close(reading)
     assert process.stdout is not None
-    os.write(writing, b'{"stage": "c", "check": "hangs", "seconds": 1}\n')
+    os.write(writing, b'{"stage": "c", "check": "hangs", "limit": 1, "seconds": 1}\n')
     os.close(writing)
     assert process.wait(300) == 0
     process.stdout.close()
