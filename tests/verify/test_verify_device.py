@@ -43,7 +43,8 @@ def test_known_answers_and_limits(device: Any, tmp_path: Path) -> None:
         pytest.skip("a simulator is slow, and writes the log of one process")
     stages = (
         part("a", "profile", "driver", "versions", "doctor"),
-        part("b", "scan int32", "reduce records", "sort float32 with NaN", "matmul int32", "forall tickets",
+        part("b", "scan int32", "reduce records", "sort float32 with NaN", "matmul int32", "matmul float16",
+             "forall tickets",
              "forall records", "forall float atomics", "forall integer atomics", "forall 64-bit atomic limits",
              "barriers group: exchanges", "subgroups of every size", "64-bit addresses"),
         part("c", "look-back", "in place", "fallback, some publications suppressed", "same bits in every run"),

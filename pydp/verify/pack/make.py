@@ -37,6 +37,7 @@ STRIDES = (1, 2, 4, 8, 16, 32, 33)
 _READS = 512
 _COMPOSED = f"{NOT_IN_PACK}the call is made of several calls, which only a device that is present can run"
 _COMMANDS = f"{NOT_IN_PACK}the call does more on the device than launch kernels"
+_READ = f"{NOT_IN_PACK}the host reads results between its kernels"
 _ON_HOST = f"{NOT_IN_PACK}the host computes a part of the results"
 
 
@@ -145,10 +146,12 @@ class _Pack:
             raise NotApplicable(_COMPOSED) from error
 
     def _recorded(self, launches: list[Launch], inputs: list[np.ndarray], results: int) -> dict[str, Any]:
-        """Launches as JSON: buffers by index, scalars by their bytes. Raises NotApplicable for other commands.
+        """Launches as JSON: buffers by index, scalars by their bytes.
 
         results: the number of arrays that the call returns. They are the last outputs; the ones before them are those
-        of its first steps. If the device counts their elements, its "total" comes after them and is the "count".
+        of its first steps. If the device counts their elements, its "total" comes after them and is the "count". Raises
+        NotApplicable for other commands, and for outputs that only the host reads: later launches depend on them, and
+        were recorded for zeros.
         """
         if self.target.recorder.commands:
             raise NotApplicable(_COMMANDS)
@@ -179,7 +182,10 @@ class _Pack:
         counted = {}
         if len(outputs) > results and outputs[-1].name == "total":
             counted["count"] = place(outputs.pop().buffer)
-        found = [place(one.buffer) for one in outputs[max(0, len(outputs) - results) :]]
+        first = max(0, len(outputs) - results)
+        if not all(one.buffer.reused for one in outputs[:first]):
+            raise NotApplicable(_READ)
+        found = [place(one.buffer) for one in outputs[first:]]
         return {"launches": steps, "buffers": buffers, "results": found, **counted}
 
     def _buffer(self, memory: Absent, inputs: list[np.ndarray]) -> dict[str, Any]:
