@@ -264,6 +264,13 @@ kernel void random_fill(global ${out}* target, const long offset, const long n, 
     if (at < end) {
         ${out} last[${per}];
         ${produce(f"first + (ulong) (at / {per // lanes})", "last", False)}
+% if part:
         for (int k = 0; at + k < end; ++k) results[at + k] = last[k];
+% else:
+## Constant indexes, so that GPUs keep `last` in registers.
+%   for k in range(per - 1):
+        if (at + ${k} < end) results[at + ${k}] = last[${k}];
+%   endfor
+% endif
     }
 }

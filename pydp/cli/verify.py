@@ -37,13 +37,14 @@ class _NotUsable(click.ClickException):
 @click.option("--target", "targets", multiple=True,
               help="With --pack: a GPU to compile for, several times if needed.  [default: sm_80, sm_90]")  # fmt: skip
 @click.option("--use-pack", "used", type=_FOLDER, metavar="DIR",
-              help="Run the kernels of a folder made by --pack through CuPy or cuda-python.")  # fmt: skip
+              help="Run the kernels of a folder made by --pack through CuPy, cuda-python or the driver's "
+                   "library.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="With --use-pack: check every launch of the folder without a GPU.")
 def verify(
     which: str | None, minutes: float, out: Path, again: bool, compare: tuple[Path, Path] | None, pack: Path | None,
     targets: tuple[str, ...], used: Path | None, dry_run: bool,
 ) -> None:  # fmt: skip
-    """Prove that pydp is right, safe and fast on a device, in minutes, and write a report file.
+    """Check pydp's results on a device, measure its speed, and write a report file to send to others.
 
     The stages, in this order:
 
@@ -54,7 +55,7 @@ def verify(
     (c) forward progress  scans whose work-groups wait for one another: more groups than
                           fit, permuted and reversed group order, groups that do not
                           publish their aggregate, in place
-    (d) limits            multiply-adds, copies, reads, local memory banks, launches
+    (d) limits            multiply-adds, copies, reads, local memory banks, launch overhead
     (e) speeds            products, scan, reduce, sort, select, histogram, transpose, copy,
                           beside PyTorch and CuPy where they are installed (on a CPU:
                           NumPy); results are compared, a rate above a limit measured in
@@ -63,10 +64,11 @@ def verify(
     (g) tuning            pydp.tune of the sizes of (e) with the time that is left; the
                           winners are stored, as by pydp tune
 
-    Each stage has a share of --minutes. Checks run in a process of their own: if one crashes it or does not end, that
-    is recorded as a failure, and a new process goes on with the next check. The report is written after each check. If
-    the command is stopped or killed, or if the time is over, run it again with the same --out to continue. Failed
-    checks run again then, and the report keeps their earlier results.
+    Each stage has a share of --minutes. The checks run in a separate process. If a check crashes it or does not end,
+    the check has failed, and a new process runs the next one. The report is written after each check. If the command is
+    stopped or killed, or if time runs out, run it again with the same --out to continue. Failed checks run again then,
+    and the report keeps their earlier results. Passed checks are not repeated, except those of (e) after PyTorch or
+    CuPy was installed or updated; use --again to repeat all.
 
     Exit status, by (b) and (c) alone: 0 if all checks passed or do not apply to the device, 1 if one failed, 3 if some
     did not run or need more time. 2 for wrong options, a missing device, or a file that is not usable. If no device is
@@ -87,13 +89,14 @@ def verify(
             f"--device is {which!r}, but --use-pack runs on CUDA's first GPU; set CUDA_VISIBLE_DEVICES to "
             "select another"
         )
-    if compare:
-        given = [name for name in ("which", "minutes", "out", "again", "dry_run") if _is_given(name)]
-        if given:
-            option = "--device" if given[0] == "which" else f"--{given[0].replace('_', '-')}"
-            raise click.UsageError(f"{option} does not apply to --compare, which runs nothing")
-    if dry_run and used is None:
+    if dry_run and used is None and not compare:
         raise click.UsageError("--dry-run needs --use-pack")
+    mode = "--compare" if compare else "--pack" if pack is not None else "--dry-run" if dry_run else ""
+    given = [name for name in ("which", "minutes", "out", "again", "dry_run") if _is_given(name)]
+    given = [name for name in given if f"--{name.replace('_', '-')}" != mode]
+    if mode and given:
+        option = "--device" if given[0] == "which" else f"--{given[0].replace('_', '-')}"
+        raise click.UsageError(f"{option} does not apply to {mode}, which runs nothing")
     try:
         if compare:
             _compare(*compare)
@@ -102,7 +105,9 @@ def verify(
         elif dry_run:
             _dry_run(used)
         else:
-            with _writable_caches() as note:
+            from pydp.verify.report import locked
+
+            with locked(out), _writable_caches() as note:
                 _verify(which, minutes, out, again, used, note)
     except PydpError as error:
         raise _NotUsable(str(error)) from error
@@ -180,8 +185,11 @@ def _writable_caches() -> Iterator[str]:
                 os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
-def _reported(wanted: str, out: Path, again: bool, note: str, reason: Exception) -> str:
-    """Write a report that says why no device is usable. Returns a clause about the report."""
+def _reported(wanted: str, out: Path, again: bool, note: str, reason: Exception, seconds: float) -> str:
+    """Write a report that says why no device is usable. Returns a clause about the report.
+
+    seconds: what the run has left.
+    """
     import pydp
     from pydp.errors import InvalidArgument
     from pydp.verify.about import evidence
@@ -193,7 +201,7 @@ def _reported(wanted: str, out: Path, again: bool, note: str, reason: Exception)
     except InvalidArgument as error:
         return f"no report was written: {error}"
     report.begin("a", "usable device")
-    report.end("a", "usable device", {"status": "failed", "note": str(reason), "figures": evidence()}, 0.0)
+    report.end("a", "usable device", {"status": "failed", "note": str(reason), "figures": evidence(seconds)}, 0.0)
     return f"the report is in {out}"
 
 
@@ -202,17 +210,22 @@ def _verify(which: str | None, minutes: float, out: Path, again: bool, used: Pat
 
     from pydp.errors import NoUsableDevice
     from pydp.verify.about import about
+    from pydp.verify.check import NOT_IN_PACK
     from pydp.verify.report import Report
     from pydp.verify.run import Run
     from pydp.verify.stages import STAGES
     from pydp.verify.text import line, summary, table
 
     began = time.monotonic()
+
+    def left() -> float:
+        return 60 * minutes - (time.monotonic() - began)
+
     try:
-        arguments, described = about(which, used)
+        arguments, described = about(which, used, left())
     except NoUsableDevice as error:
         wanted = which or ("CUDA's first GPU" if used is not None else "the default device")
-        raise NoUsableDevice(f"{error}; {_reported(wanted, out, again, note, error)}") from error
+        raise NoUsableDevice(f"{error}; {_reported(wanted, out, again, note, error, left())}") from error
     notes = [one for one in (described.get("note"), note) if one]
     if notes:
         described["note"] = "; ".join(notes)
@@ -227,7 +240,7 @@ def _verify(which: str | None, minutes: float, out: Path, again: bool, used: Pat
         click.echo(f"{time.monotonic() - began:4.0f} s {text}"[:160].rstrip())
 
     try:
-        status = Run(report, STAGES, 60 * minutes - (time.monotonic() - began), arguments, show).run()
+        status = Run(report, STAGES, left(), arguments, show).run()
     except KeyboardInterrupt:
         click.echo(f"stopped; run the same command again to continue {out}")
         raise SystemExit(130) from None
@@ -236,9 +249,12 @@ def _verify(which: str | None, minutes: float, out: Path, again: bool, used: Pat
     for text in summary(record, titles):
         click.echo(text)
     decisive = [one for letter in "bc" for one in report.results.get(letter, {}).values()]
-    skipped = sum(one["status"] == "skipped" for one in decisive)
+    reasons = [str(one.get("note")) for one in decisive if one["status"] == "skipped"]
+    omitted = sum(one.startswith(NOT_IN_PACK) for one in reasons)
+    missing = f" and {omitted} that are not in the pack" if omitted else ""
     before = sum("earlier" in one and one["status"] != "failed" for one in decisive)
-    words = {0: f"all checks of (b) and (c) passed, except {skipped} that do not apply to this device",
+    words = {0: f"all checks of (b) and (c) passed, except {len(reasons) - omitted} that do not apply to this "
+                f"device{missing}",
              1: "checks of (b) or (c) failed",
              3: "some checks of (b) or (c) did not run or did not end; run the command again, with more "
                 "--minutes if the table says so"}  # fmt: skip

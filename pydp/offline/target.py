@@ -138,7 +138,14 @@ class Recorder:
         return self.launches
 
     def memory(self, values: np.ndarray) -> Absent:
-        """The memory of an argument; the same for an array that is given twice, for example as input and as `out`."""
+        """The memory of an argument; the same for an array that is given twice, for example as input and as `out`.
+
+        A result of an earlier step of the call has the memory that this step writes.
+        """
+        made: Absent | None = next((one.buffer for one in self.outputs if _is_same(one.result, values)), None)
+        if made is not None:
+            made.reused = True
+            return made
         found = next((one for one in self._arrays if one.values is values), None)
         if found is None:
             found = Absent(values.nbytes, values)
@@ -151,6 +158,12 @@ class Recorder:
             raise NothingRuns(f"{self.name} is a target to compile for; nothing can run on it")
         if launch is not None:
             self.launches.append(launch)
+
+
+def _is_same(result: np.ndarray, values: np.ndarray) -> bool:
+    """Whether an array is a result, perhaps with another shape."""
+    place = result.ctypes.data
+    return result.nbytes == values.nbytes > 0 and place == values.ctypes.data
 
 
 class TargetKernel(Kernel):
@@ -216,13 +229,14 @@ class TargetKernel(Kernel):
 class Absent:
     """A placeholder for memory of a target.
 
-    values: the elements that are there at the start, if any. cleared: whether a launch needs zeros there.
+    values: the elements that are there at the start, if any. cleared: whether a launch needs zeros there. reused:
+    whether it is the result of one step of a call and an argument of a later one.
     """
 
     def __init__(self, size: int, values: np.ndarray | None = None) -> None:
         self.size = size
         self.values = values
-        self.cleared = False
+        self.cleared = self.reused = False
 
 
 class TargetCall(Call):

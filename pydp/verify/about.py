@@ -6,6 +6,7 @@ the mode EXCLUSIVE_PROCESS no worker could open another.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -28,12 +29,15 @@ _NO_OPENCL = (
 _COMMAND = "from pydp.verify.about import main; main()"
 _EVIDENCE = "from pydp.verify.about import gather; gather()"
 _MARK = "pydp-verify-about:"
-_SECONDS = 180.0  # to import, list the devices and probe one
+_SECONDS = 180.0  # at most, to import, list the devices and probe one
+_LEAST_SECONDS = 30.0  # for the same, and for `evidence`, also in a run that has fewer
+_EXIT_SECONDS = 5.0
 
 
-def about(which: str | None, pack: Path | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The result of :func:`found`, from another process. Raises what `found` raises."""
-    answers, fault = _answers(_COMMAND, json.dumps([which, str(pack.absolute()) if pack is not None else None]))
+def about(which: str | None, pack: Path | None, seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The result of :func:`found`, from another process. Raises what `found` raises. seconds: what the run has left."""
+    limit = min(_SECONDS, max(_LEAST_SECONDS, seconds - _LEAST_SECONDS))
+    answers, fault = _answers(limit, _COMMAND, json.dumps([which, str(pack.absolute()) if pack is not None else None]))
     if not answers:
         raise NoUsableDevice(f"the process that looks for the device {fault}")
     kind, *content = answers[0]
@@ -43,16 +47,25 @@ def about(which: str | None, pack: Path | None) -> tuple[dict[str, Any], dict[st
     return arguments, head
 
 
-def _answers(command: str, *arguments: str) -> tuple[list[Any], str]:
-    """(the answers of another process, how it ended). A process that takes too long is ended."""
+def _answers(seconds: float, command: str, *arguments: str) -> tuple[list[Any], str]:
+    """(the answers of another process, how it ended). A process that takes too long is ended.
+
+    One that the system cannot end (a driver holds it) is left behind.
+    """
     words, environment = python_process(command, *arguments)
-    try:
-        done = subprocess.run(words, env=environment, capture_output=True, timeout=_SECONDS)
-        output = done.stdout
-        said = (done.stderr.decode(errors="replace").strip().splitlines() or ["no output"])[-1]
-        fault = f"ended with status {done.returncode}: {said}"
-    except subprocess.TimeoutExpired as error:
-        output, fault = error.stdout or b"", f"did not end within {_SECONDS:.0f} s"
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None and process.stderr is not None
+    with process.stdout, process.stderr:
+        try:
+            output, errors = process.communicate(timeout=seconds)
+            said = (errors.decode(errors="replace").strip().splitlines() or ["no output"])[-1]
+            fault = f"ended with status {process.returncode}: {said}"
+        except subprocess.TimeoutExpired as error:
+            output, fault = error.stdout or b"", f"did not end within {seconds:.0f} s"
+        finally:
+            process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_EXIT_SECONDS)
     lines = output.decode(errors="replace").splitlines()
     return [json.loads(line.removeprefix(_MARK)) for line in lines if line.startswith(_MARK)], fault
 
@@ -61,9 +74,12 @@ def _say(answer: Any) -> None:
     print(f"\n{_MARK}{json.dumps(answer, default=str)}", flush=True)
 
 
-def evidence() -> dict[str, Any]:
-    """What another process finds without a usable device: versions, OpenCL's devices, the lines of `pydp doctor`."""
-    answers, fault = _answers(_EVIDENCE)
+def evidence(seconds: float) -> dict[str, Any]:
+    """What another process finds without a usable device: versions, OpenCL's devices, the lines of `pydp doctor`.
+
+    seconds: what the run has left.
+    """
+    answers, fault = _answers(min(_SECONDS, max(_LEAST_SECONDS, seconds)), _EVIDENCE)
     found = dict(answers)
     return found if "doctor" in found else {**found, "doctor": [f"fail: its process {fault}"]}
 

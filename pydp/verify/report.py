@@ -7,15 +7,19 @@ of the cache: it goes to other people, so it is written where and as the user as
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
+import math
 import os
 import tempfile
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydp.errors import InvalidArgument
 from pydp.verify.check import Stage
+from pydp.verify.text import line, speedup
 
 SCHEMA = "pydp-verify-1"
 NO_INTERFACE = "none"  # in place of the interface, if no device was usable
@@ -29,7 +33,8 @@ class Report:
     A result has a "status": "passed", "failed", "skipped" (the device lacks something), "unfinished" (no time) or
     "running". "attempts" counts how often the command was killed while the check ran. "ran": the most seconds that the
     check had without an end. A failed check runs again in the next run of the command; its result of the previous run
-    is then "earlier". about: the device, the versions and the interface that launches kernels; a file belongs to one
+    is then "earlier". "depends on" names what the result depends on beside the device; if that has changed, the check
+    runs again. about: the device, the versions and the interface that launches kernels; a file belongs to one
     device and one interface. A file that only says why no device was usable is replaced by a report of a device.
     """
 
@@ -67,13 +72,16 @@ class Report:
             f"{stage} {check}": result["figures"]["rate"]
             for stage, checks in self.results.items()
             for check, result in checks.items()
-            if result["status"] == "passed" and "rate" in result.get("figures", {})
+            if result["status"] == "passed" and result.get("figures", {}).get("rate") is not None
         }
 
-    def is_final(self, stage: str, check: str) -> bool:
+    def is_final(self, stage: str, check: str, depends_on: Sequence[str] = ()) -> bool:
         """Whether a check need not run again in this run."""
-        status = self.result(stage, check).get("status")
-        return status in _FINAL and (status != "failed" or (stage, check) in self._ran)
+        found = self.result(stage, check)
+        status = found.get("status")
+        if status == "failed":
+            return (stage, check) in self._ran
+        return status in _FINAL and found.get("depends on", []) == list(depends_on)
 
     def is_retried_last(self, stage: str, check: str) -> bool:
         """Whether a check failed, was killed, or ran for long without an end; such checks run after the others."""
@@ -90,21 +98,26 @@ class Report:
         begun: dict[str, Any] = {"status": "running", "attempts": found.get("attempts", 0) + 1}
         if "ran" in found:
             begun["ran"] = found["ran"]
-        if found.get("status") == "failed":
+        if found.get("status") in _FINAL:
             begun |= {"attempts": 1, "earlier": {key: value for key, value in found.items() if key != "earlier"}}
         self._ran.add((stage, check))
         self._put(stage, check, begun)
 
-    def end(self, stage: str, check: str, result: dict[str, Any], seconds: float) -> None:
-        """Record the result of a check."""
+    def end(
+        self, stage: str, check: str, result: dict[str, Any], seconds: float, depends_on: Sequence[str] = ()
+    ) -> None:
+        """Record the result of a check. An earlier one is kept if it is a failure."""
         begun = self.result(stage, check)
         kept: dict[str, Any] = {key: begun[key] for key in ("attempts", "earlier") if key in begun}
-        self._put(stage, check, {**kept, **result, "seconds": round(seconds, 3)})
+        if kept.get("earlier", {}).get("status") != "failed":
+            kept.pop("earlier", None)
+        needed = {"depends on": list(depends_on)} if depends_on else {}
+        self._put(stage, check, {**kept, **result, **needed, "seconds": round(seconds, 3)})
 
     def unfinished(
         self, stage: str, check: str, note: str, killed: bool = False, ran: float = 0.0, log: str = ""
     ) -> dict[str, Any]:
-        """Record that a check did not run or did not end, and return the new result: failed if it failed before.
+        """Record that a check did not run or did not end, and return the new result: the earlier one, if there is one.
 
         killed: whether the command was killed meanwhile. After MOST_ATTEMPTS the check has failed. ran: the seconds
         that it had without an end; a check that needs more time has not failed, however often it ran. log: what its
@@ -132,7 +145,7 @@ class Report:
     def write(self) -> None:
         """Replace the file. Raises InvalidArgument if that is not possible."""
         record = {"schema": SCHEMA, "about": self.about, "runs": self.runs, "results": self.results}
-        write_whole(self.path, json.dumps(record, indent=1, default=str))
+        write_whole(self.path, json.dumps(_finite(record), indent=1, default=str, allow_nan=False))
 
     def status(self, stages: tuple[Stage, ...]) -> int:
         """The exit status, by the stages that decide: 0 if all their checks passed or do not apply, 1 if one failed,
@@ -143,6 +156,69 @@ class Report:
         if "failed" in found:
             return 1
         return 0 if all(one in ("passed", "skipped") for one in found) else 3
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep another run of the command from writing the same report; the lock ends with this process, even if it is
+    killed. Raises InvalidArgument if another run has the lock, or if the folder cannot be written."""
+    name = path.absolute().with_name(f".{path.name}.lock")
+    while True:
+        try:
+            name.parent.mkdir(parents=True, exist_ok=True)
+            file = name.open("ab")
+        except OSError as error:
+            raise _not_writable(path, error) from error
+        with file:
+            if not _lock(file.fileno()):
+                raise InvalidArgument(
+                    f"{path} is in use by another `pydp verify`; wait until it has ended, or choose another --out"
+                )
+            if not _is_at(name, file.fileno()):
+                continue  # another run has removed it since
+            try:
+                yield
+            finally:
+                with contextlib.suppress(OSError):  # Windows keeps open files
+                    name.unlink()
+            return
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    """Whether an open file is still the one at a path."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(handle))
+    except OSError:
+        return False
+
+
+def _lock(handle: int) -> bool:
+    """Whether this process now has the lock of an open file. True also where the file system has no locks."""
+    try:
+        if os.name == "nt":
+            import msvcrt
+
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
+        else:
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+    return True
+
+
+def _not_writable(path: Path, error: OSError) -> InvalidArgument:
+    return InvalidArgument(f"{path} cannot be written ({error.strerror}); a writable path is accepted")
+
+
+def _finite(value: Any) -> Any:
+    """A value for JSON, which has no infinities and no NaN: they become null."""
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -159,7 +235,7 @@ def write_whole(path: Path, text: str) -> None:
         if name is not None:
             with contextlib.suppress(OSError):
                 os.unlink(name)
-        raise InvalidArgument(f"{path} cannot be written ({error.strerror}); a writable path is accepted") from error
+        raise _not_writable(path, error) from error
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -167,9 +243,7 @@ def load(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_bytes())
         right = found["schema"] == SCHEMA and isinstance(found["about"], dict) and isinstance(found["runs"], list)
-        right = right and all(
-            isinstance(one["status"], str) for checks in found["results"].values() for one in checks.values()
-        )
+        right = right and all(_is_result(one) for checks in found["results"].values() for one in checks.values())
     except OSError as error:
         raise InvalidArgument(
             f"{path} cannot be read: {error.strerror}; a report of pydp verify is accepted"
@@ -186,6 +260,15 @@ def load(path: Path) -> dict[str, Any]:
             if one["status"] == "left":
                 one["status"] = "unfinished"
     return dict(found)
+
+
+def _is_result(found: dict[str, Any]) -> bool:
+    """Whether a part of a file is a result that can be shown. Other values raise or give False."""
+    line(found)
+    figures = found.get("figures", {})
+    speedup(figures, figures)
+    counts = (found.get("attempts", 0), found.get("ran", 0.0))
+    return isinstance(found["status"], str) and all(isinstance(one, (int, float)) for one in counts)
 
 
 def _identity(about: dict[str, Any]) -> str:

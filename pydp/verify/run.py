@@ -1,11 +1,12 @@
 """Run the stages in order, each check in the worker process under a watchdog, and record every step in the report.
 
 A check that takes longer than its limit has failed: the worker is killed, and a new one goes on with the next check. A
-crash of the worker is a failed check in the same way. When the time of the stage is over, the running check is ended
-and recorded as unfinished. Unfinished checks run again when all stages have had their time, and in the next run with
-the same file; those that decide the exit status also directly after the stages that decide. Checks that failed before,
-or had no end within _LONG_SECONDS, run after the others, and so do the checks of the same group: endless ones must not
-take the others' time.
+crash of the worker is a failed check in the same way. The seconds in which kernels are built do not count towards the
+limit, unless the driver compiles a kernel only when it is launched, as PoCL does. When the time of the stage is over,
+the running check is ended and recorded as unfinished. Unfinished checks run again when all stages have had their time,
+and in the next run with the same file; those that decide the exit status also directly after the stages that decide.
+Checks that failed before, or had no end within _LONG_SECONDS, run after the others, and so do the checks of the same
+group: endless ones must not take the others' time.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from pydp.runtime.drivers.interpreter import python_process
-from pydp.verify.check import Check, Stage
+from pydp.verify.check import Check, Limit, Stage
 from pydp.verify.report import Report
 from pydp.verify.worker import MARK
 
@@ -35,11 +36,16 @@ _START_AND_END = 20.0  # seconds of a run that has one check left, beside the ch
 _RESERVE = 5.0  # seconds of the whole time for what comes before and after the stages
 _NO_TIME = "no time was left"
 _LONG_SECONDS = 10.0  # most checks need less
+_TF32 = ("CUPY_TF32", "NVIDIA_TF32_OVERRIDE")  # change the products that peers compute
 _MOST_LOG = 4000  # characters of the standard error of the worker that a report keeps
 
 
 class Ended(Exception):
     """The worker has ended or was killed; the message says why."""
+
+
+class NoEnd(Exception):
+    """A check took longer than its limit."""
 
 
 class NotStarted(Exception):
@@ -52,6 +58,8 @@ class Worker:
     def __init__(self, arguments: dict[str, Any], command: str = COMMAND) -> None:
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as long as the process)
         words, environment = python_process(command, json.dumps(arguments))
+        for name in _TF32:
+            environment.pop(name, None)
         self.began = time.monotonic()
         self._process = subprocess.Popen(
             words, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
@@ -79,16 +87,30 @@ class Worker:
                 raise NotStarted(str(error)) from None
             self._ready = True
 
-    def run(self, stage: str, check: str, seconds: float, rates: dict[str, float]) -> dict[str, Any]:
-        """The result of a check. Raises Ended if the process ends, TimeoutError if it takes longer than `seconds`."""
+    def run(self, stage: str, check: str, limit: float, seconds: float, rates: dict[str, float]) -> dict[str, Any]:
+        """The result of a check.
+
+        Raises Ended if the process ends, NoEnd if the check takes longer than `limit` without builds, and TimeoutError
+        if it takes longer than `seconds`.
+        """
         assert self._process.stdin is not None
-        request = {"stage": stage, "check": check, "seconds": seconds, "rates": rates}
+        request = {"stage": stage, "check": check, "limit": limit, "seconds": seconds, "rates": rates}
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         except OSError:
             raise Ended(self._why()) from None
-        return self._answer(seconds)
+        time_left = Limit(limit, seconds)
+        while True:
+            try:
+                found = self._answer(time_left.left())
+            except TimeoutError:
+                if time_left.is_reached():
+                    raise NoEnd from None
+                raise
+            if "build" not in found:
+                return found
+            time_left.build(found["build"])
 
     def _answer(self, seconds: float) -> dict[str, Any]:
         try:
@@ -180,10 +202,10 @@ class Run:
         """Run the checks of a stage that have no final result; those that may not end only with `retried_last`."""
         for check in stage.checks:
             name = (stage.letter, check.name)
-            if self.report.is_final(*name):
+            if self.report.is_final(*name, check.depends_on()):
                 continue
             turn = retried_last or not self._is_retried_last(stage, check)
-            if turn and deadline - time.monotonic() > max(check.least, 0.0):
+            if turn and deadline - time.monotonic() > check.least:
                 self._check(stage, check, deadline)
             elif not self.report.result(*name):
                 self.report.unfinished(*name, _NO_TIME)
@@ -225,8 +247,9 @@ class Run:
             self.report.begin(stage.letter, check.name)
             began = time.monotonic()
             limit = min(stage.limit, check.limit)
-            seconds = max(0.0, min(limit, deadline - began))
-            result = self._worker.run(stage.letter, check.name, seconds, self.report.rates())
+            result = self._worker.run(
+                stage.letter, check.name, limit, max(0.0, deadline - began), self.report.rates()
+            )
             if result["status"] == "unfinished":
                 self._unfinished(stage, check, result["note"])
                 return
@@ -236,30 +259,29 @@ class Run:
             self._unfinished(stage, check, str(error))
             return
         except TimeoutError:
-            log = self._drop()
-            if limit > deadline - began:
-                self._ended(stage, check, time.monotonic() - began, log)
-                return
-            result = {"status": "failed", "note": f"no end within {limit:g} s", "ran": limit, "log": log}
+            self._ended(stage, check, time.monotonic() - began, self._drop())
+            return
+        except NoEnd:
+            result = {"status": "failed", "note": f"did not end within {limit:g} s", "ran": limit, "log": self._drop()}
         except Ended as error:
             result = {"status": "failed", "note": str(error), "log": self._drop()}
         except KeyboardInterrupt:
             self.report.unfinished(stage.letter, check.name, "interrupted")
             raise
-        self.report.end(stage.letter, check.name, result, time.monotonic() - began)
+        self.report.end(stage.letter, check.name, result, time.monotonic() - began, check.depends_on())
         self.on_result(stage, check, result)
 
     def _unfinished(self, stage: Stage, check: Check, note: str, **evidence: Any) -> None:
         self.on_result(stage, check, self.report.unfinished(stage.letter, check.name, note, **evidence))
 
     def _ended(self, stage: Stage, check: Check, seconds: float, log: str) -> None:
-        """Record a check that had no end within `seconds`, fewer than its limit."""
+        """Record a check that had not ended when the time was over, after `seconds`."""
         if seconds < _LONG_SECONDS:
-            self._unfinished(stage, check, f"the time was over after {seconds:.1f} s")
+            self._unfinished(stage, check, f"stopped after {seconds:.1f} s: the time of the stage was over")
             return
         enough, given = (math.ceil(one / 60) for one in (min(stage.limit, check.limit) + _START_AND_END, self.seconds))
         how = f" with --minutes {enough} or more" if enough > given else ""
-        note = f"it needs more than {seconds:.0f} s: run the command again{how}"
+        note = f"did not end in the {seconds:.0f} s that were left; run the command again{how}"
         self._unfinished(stage, check, note, ran=seconds, log=log)
 
     def _drop(self) -> str:

@@ -23,18 +23,23 @@ def line(result: dict[str, Any]) -> str:
         return f"{len(figures)} properties"
     words = []
     if "rate" in figures:
-        words.append(f"{figures['rate']:.4g} {figures['unit']}")
+        words.append(f"{_number(figures['rate'], '.4g')} {figures['unit']}")
     for name, value in figures.items():
         if name == "ratios":
-            words += [f"{ratio:.2f}x the speed of {peer}" for peer, ratio in value.items()]
+            words += [f"{_number(ratio, '.2f')}x the speed of {peer}" for peer, ratio in value.items()]
         elif name == "above a limit":
             words.append(str(value))
         elif name == "by stride":
-            each = [f"{stride}: {one['time']:.2f} ({one['degree']})" for stride, one in value.items()]
+            each = [f"{stride}: {_number(one['time'], '.2f')} ({one['degree']})" for stride, one in value.items()]
             words.append(f"time (conflict degree of the model) by stride: {', '.join(each)}")
         elif name not in ("rate", "unit", *_HIDDEN):
             words.append(f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}")
     return ", ".join(words)
+
+
+def _number(value: float | None, form: str) -> str:
+    """A number, or None in its place if it is not finite."""
+    return "?" if value is None else f"{value:{form}}"
 
 
 def table(record: dict[str, Any]) -> Any:
@@ -88,24 +93,24 @@ def comparison(first: dict[str, Any], second: dict[str, Any]) -> Any:
         cells = [f"{one.get('status', 'missing')} {line(one)}".strip() for one in pair]
         if cells[0] == cells[1] and not any("figures" in one and line(one) for one in pair):
             continue
-        speedup = _speedup(*(one.get("figures", {}) for one in pair))
-        out.add_row(*(Text(word) for word in (f"({key[0]}) {key[1]}", *cells, speedup)))
+        ratio = speedup(*(one.get("figures", {}) for one in pair))
+        out.add_row(*(Text(word) for word in (f"({key[0]}) {key[1]}", *cells, ratio)))
     return out
 
 
 _OF_MODEL = ("Spearman", "pick/best", "time/untuned")
 
 
-def _speedup(first: dict[str, Any], second: dict[str, Any]) -> str:
+def speedup(first: dict[str, Any], second: dict[str, Any]) -> str:
     """The speedup of the second figures over the first; for the model and tuning, both figures."""
     sizes = [one.get("size", one.get("case")) for one in (first, second)]
     if None not in sizes and sizes[0] != sizes[1]:
         return f"sizes differ: {sizes[0]} and {sizes[1]}"
     words = []
-    if first.get("rate") and "rate" in second:
+    if first.get("rate") and second.get("rate"):
         words.append(f"{second['rate'] / first['rate']:.2f}")
     times, others = _times(first), _times(second)
-    words += [f"{name}: {value / others[name]:.2f}" for name, value in times.items() if others.get(name)]
+    words += [f"{name}: {value / others[name]:.2f}" for name, value in times.items() if value and others.get(name)]
     words += [f"{name}: {first[name]} and {second[name]}" for name in _OF_MODEL if name in first and name in second]
     return ", ".join(words)
 

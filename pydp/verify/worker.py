@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import faulthandler
+import functools
 import json
 import os
 import queue
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from pydp.errors import InvalidArgument
-from pydp.verify.check import Context, outcome
+from pydp.runtime.programs import program
+from pydp.verify.check import Context, Limit, outcome
+from pydp.verify.pack.cuda import Driver
 from pydp.verify.stages import STAGES
 
 MARK = "pydp-verify:"
@@ -24,6 +28,9 @@ def main() -> None:
     compiled kernels or null.
     """
     faulthandler.enable()  # the report keeps the end of the standard error
+    watch = _Watch()
+    program._build = watch.announced(program._build)
+    Driver.function = watch.announced(Driver.function)  # type: ignore[method-assign]
     arguments = json.loads(sys.argv[1])
     requests: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_read, args=(requests,), daemon=True).start()
@@ -32,13 +39,56 @@ def main() -> None:
     _say({"status": "ready"})
     while True:
         request = json.loads(requests.get())
-        context = Context(device, request["seconds"], arguments["pack"], request.get("rates", {}))
+        limit, seconds = request["limit"], request["seconds"]
+        context = Context(device, min(limit, seconds), arguments["pack"], request.get("rates", {}))
         check, decides = checks[request["stage"], request["check"]]
-        seconds = context.seconds
-        faulthandler.dump_traceback_later(max(seconds - 1, seconds / 2, 1e-3))  # before the other process ends this one
+        watch.begin(Limit(limit, seconds))
         result = outcome(check, context, decides)
-        faulthandler.cancel_dump_traceback_later()
+        watch.end()
         _say(result)
+
+
+class _Watch:
+    """Tells the other process when kernels are built, and writes the stack before that process ends this one."""
+
+    def __init__(self) -> None:
+        self._limit: Limit | None = None
+
+    def begin(self, limit: Limit) -> None:
+        """A check begins."""
+        self._limit = limit
+        self._prepare(limit)
+
+    def end(self) -> None:
+        """The check has ended."""
+        self._limit = None
+        faulthandler.cancel_dump_traceback_later()
+
+    def _prepare(self, limit: Limit) -> None:
+        left = limit.left()
+        faulthandler.dump_traceback_later(max(left - 1, left / 2, 1e-3))
+
+    def announced(self, build: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that builds a kernel, and announces its begin and end during a check."""
+
+        @functools.wraps(build)
+        def told(*args: Any, **options: Any) -> Any:
+            limit = self._limit
+            if limit is None:
+                return build(*args, **options)
+            self._change(limit, 1)
+            try:
+                return build(*args, **options)
+            finally:
+                self._change(limit, -1)
+
+        return told
+
+    def _change(self, limit: Limit, change: int) -> None:
+        if limit is self._limit:  # else a thread that the check left behind builds
+            limit.build(change)
+            _say({"build": change})
+            self._prepare(limit)
 
 
 def _read(requests: queue.Queue[str]) -> None:
@@ -49,7 +99,7 @@ def _read(requests: queue.Queue[str]) -> None:
 
 
 def _say(result: dict[str, Any]) -> None:
-    print(f"\n{MARK}{json.dumps(result, default=str)}", flush=True)
+    print(f"\n{MARK}{json.dumps(result, default=str)}\n", end="", flush=True)  # one write: threads build kernels too
 
 
 def _device(uid: str, number: int, pack: str | None) -> Any:

@@ -33,8 +33,8 @@ class OpenCL(Driver):
         self.buffers: dict[int, cl.Buffer] = {}
         self.launches = 0
 
-    def function(self, image: bytes, name: str) -> Any:
-        program = cl.Program(self.device.context, image.decode())
+    def _function(self, image: bytes, name: str) -> Any:
+        program = cl.Program(self.device.context, image.decode().rstrip("\0"))
         return cl.Kernel(program.build(complete_options(self.device, {})), name)
 
     def allocate(self, size: int) -> int:

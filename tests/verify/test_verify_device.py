@@ -31,7 +31,7 @@ def part(letter: str, *names: str, limit: float = 600.0) -> Stage:
 
 def ran(path: Path, *stages: Stage, command: str = COMMAND) -> tuple[int, dict[str, Any]]:
     """The exit status of a run without an end, and the results."""
-    arguments, head = about(None, None)
+    arguments, head = about(None, None, 600.0)
     last = Stage("z", "", 0.0, ())
     status = Run(Report(path, head), (*stages, last), 36000.0, arguments, lambda *_: None, command=command).run()
     return status, load(path)["results"]
@@ -43,7 +43,8 @@ def test_known_answers_and_limits(device: Any, tmp_path: Path) -> None:
         pytest.skip("a simulator is slow, and writes the log of one process")
     stages = (
         part("a", "profile", "driver", "versions", "doctor"),
-        part("b", "scan int32", "reduce records", "sort float32 with NaN", "matmul int32", "forall tickets",
+        part("b", "scan int32", "reduce records", "sort float32 with NaN", "matmul int32", "matmul float16",
+             "forall tickets",
              "forall records", "forall float atomics", "forall integer atomics", "forall 64-bit atomic limits",
              "barriers group: exchanges", "subgroups of every size", "64-bit addresses"),
         part("c", "look-back", "in place", "fallback, some publications suppressed", "same bits in every run"),
@@ -88,7 +89,7 @@ def test_an_endless_kernel_is_red_and_the_run_goes_on(device: Any, tmp_path: Pat
     stages = (part("c", "permuted groups", limit=3.0), part("b", "transpose float32"))
     status, results = ran(tmp_path / "report.json", *stages, command=seeded_faults.COMMAND.format(fault="endless_scan"))
     assert status == 1
-    assert results["c"]["permuted groups"]["note"] == "no end within 3 s"
+    assert results["c"]["permuted groups"]["note"] == "did not end within 3 s"
     assert results["b"]["transpose float32"]["status"] == "passed"
 
 

@@ -33,8 +33,9 @@ SOME = ("scan int32", "reduce float32", "sort int32", "matmul float32", "histogr
         "barriers named: exchanges", "look-back", "fallback, some publications suppressed, in place")  # fmt: skip
 
 SKIPPED = {
-    "select": "the call computes a part of its results on the host",  # their number
-    "union1d": "the call does more than launch kernels",
+    "union1d": "not in the pack: the call is made of several calls, which only a device that is present can run",
+    "take": "not in the pack: the host reads results between its kernels",  # the limits of the indexes
+    "put": "not in the pack: the host reads results between its kernels",
 }
 
 
@@ -92,15 +93,18 @@ def test_limits_of_a_launch() -> None:
     assert "static shared memory" in found[1] and "only OpenCL sets" in found[2]
     given["global"] = [1 << 20]
     assert not list(launch._faults(text.format(""), kernel, given, [{"bytes": 4}]))
+    given.update({"global": [1, 1, 128], "local": [1, 1, 128]})
+    (found,) = launch._faults(text.format(""), kernel, given, [{"bytes": 4}])
+    assert found == "(1, 1, 1) groups of (1, 1, 128) exceed CUDA's limits"
 
 
 @pytest.mark.host
 def test_other_targets_and_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match="target is 'gfx90a'; NVIDIA's targets, such as sm_90, are accepted"):
         list(make.make(tmp_path, "gfx90a"))
-    (tmp_path / "sm_90.json").write_text("{}")
-    with pytest.raises(InvalidArgument, match="has no list of launches; a folder made by"):
-        launch.load(str(tmp_path))
+    for use in (launch.load, launch.Gpu.first):  # the folder is named first, also without a GPU
+        with pytest.raises(InvalidArgument, match="has no list of launches; a folder made by"):
+            use(str(tmp_path))
 
 
 @pytest.fixture
@@ -146,6 +150,37 @@ def test_recorded_launches_give_the_known_answers(device: Any, replayed: launch.
     assert isinstance(driver, OpenCL) and driver.launches
 
 
+COUNTED = ("select", "compress", "flatnonzero", "nonzero", "argwhere", "unique", "run_length_encode", "reduce_by_key")
+IN_STEPS = ("random.permutation float32", "random.shuffle float32")
+REPLAYED = ("select", "argwhere", "unique", "run_length_encode", "random.shuffle float32")  # the others are alike
+
+
+def test_results_with_a_count_and_of_several_steps(
+    device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the device knows how many elements are kept: the first ones and their number are compared."""
+    if device.profile.is_simulator:
+        pytest.skip("a simulator is slow")
+    gpu = packed(device, tmp_path, monkeypatch, (*COUNTED, *IN_STEPS), ())
+    for name in (*COUNTED, *IN_STEPS):
+        assert ("count" in gpu._call(name)) == (name in COUNTED)
+    for name in REPLAYED:
+        gpu.run_case(name)
+    case = make.CASES["select"]
+
+    def one_more(profile: Any) -> Any:
+        call = case(profile)
+        want = [dataclasses.replace(one, values=one.values[:-1]) for one in call.want]
+        return dataclasses.replace(call, want=want)
+
+    monkeypatch.setitem(launch.CASES, "select", one_more)
+    with pytest.raises(Wrong, match="4467 elements instead of 4466"):
+        gpu.run_case("select")
+    gpu._record["calls"]["unique"]["launches"].pop()
+    with pytest.raises(Wrong, match="0 elements instead of 9"):
+        gpu.run_case("unique")
+
+
 def test_a_faulty_launch_is_wrong(device: Any, replayed: launch.Gpu) -> None:
     replayed._record["calls"]["reduce float32"]["launches"].pop()
     with pytest.raises(Wrong):
@@ -173,13 +208,14 @@ def test_every_stage_runs_on_a_pack(device: Any, replayed: launch.Gpu, monkeypat
     assert compared == ["transpose"]
     assert results["copy kernel"]["figures"]["rate"] > 0
     assert results["local memory banks"]["figures"]["by stride"]["1"]["time"] == 1
-    assert results["driver copy"]["note"] == "it is not in the pack"
+    assert results["driver copy"]["note"] == "not in the pack: it has no kernels there"
     assert results["versions"]["figures"]["versions"]["numpy"] == np.__version__
     assert results["doctor"]["status"] == "skipped"
     assert results["driver"]["figures"]["interface"] == "kernels for sm_90 through OpenCL"
 
 
-SIZES = {"sgemm": ((192, 192), (192, 192)), "scan": ((30_011,),), "reduce": ((30_011,),), "transpose": ((97, 130),)}
+SIZES = {"sgemm": ((192, 192), (192, 192)), "scan": ((30_011,),), "reduce": ((30_011,),), "select": ((30_011,),),
+         "transpose": ((97, 130),)}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SIZES)
@@ -205,7 +241,7 @@ def test_speeds_of_a_pack_are_right_and_beside_a_peer(
     assert figures["devices of peers"] == {"CuPy 13": "a stand-in"}
     gpu._record["calls"][f"speed of {name}"]["launches"].pop()
     found = outcome(speeds._check_of(speed), Context(gpu, 1.0, str(tmp_path)))
-    assert found["status"] == "failed" and "elements are wrong" in found["note"]
+    assert found["status"] == "failed" and "elements" in found["note"]
 
 
 class Number(contextlib.nullcontext[None]):
@@ -240,18 +276,73 @@ def test_a_slow_limit_takes_fewer_steps(replayed: launch.Gpu, monkeypatch: pytes
     assert sum(slept) < 2 * launch._LIMIT_SECONDS
 
 
+def listed(target: str, folder: Path) -> dict[str, Any]:
+    """Write a list of one launch with its files; return it."""
+    names = {}
+    for ending, data in ((".ptx", b"a kernel"), (".bin", b"1234")):
+        names[ending] = make.file_name(data, ending)
+        (folder / names[ending]).write_bytes(data)
+    record = {
+        "schema": make.SCHEMA, "pydp": pydp.__version__, "target": target,
+        "kernels": {"f": {"name": "f", "ptx": names[".ptx"]}}, "skipped": {"x": "why"},
+        "calls": {"y": {
+            "buffers": [{"bytes": 4, "file": names[".bin"]}, {"bytes": 4}], "results": [1],
+            "launches": [{"kernel": "f", "global": [1], "local": [1], "args": []}],
+        }},
+    }  # fmt: skip
+    (folder / f"{target}.json").write_text(json.dumps(record))
+    return record
+
+
 @pytest.mark.host
 def test_an_incomplete_folder_is_named(tmp_path: Path) -> None:
-    record = {
-        "schema": make.SCHEMA, "pydp": pydp.__version__, "target": "sm_90", "kernels": {"f": {"ptx": "f.ptx"}},
-        "calls": {"x": {"buffers": [{"bytes": 4, "file": "x.bin"}, {"bytes": 4}]}}, "skipped": {},
-    }  # fmt: skip
-    (tmp_path / "sm_90.json").write_text(json.dumps(record))
-    (tmp_path / "x.bin").write_bytes(b"1234")
-    with pytest.raises(InvalidArgument, match=r"is incomplete: 1 of 2 files of sm_90 are missing, such as f.ptx; copy"):
-        launch.load(str(tmp_path))
-    (tmp_path / "f.ptx").write_text("")
+    ptx = listed("sm_90", tmp_path)["kernels"]["f"]["ptx"]
     launch.load(str(tmp_path))
+    (tmp_path / ptx).unlink()
+    with pytest.raises(InvalidArgument, match=rf"is incomplete: 1 of 2 files of sm_90 are missing, such as {ptx}"):
+        launch.load(str(tmp_path))
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("ending", [".ptx", ".bin"])
+def test_a_damaged_file_is_named(ending: str, tmp_path: Path) -> None:
+    listed("sm_90", tmp_path)
+    (path,) = tmp_path.glob(f"*{ending}")
+    path.write_bytes(b"4321")
+    with pytest.raises(InvalidArgument, match=rf"{path.name} is damaged: its content differs from what was written"):
+        launch.load(str(tmp_path))
+
+
+@pytest.mark.host
+def test_a_damaged_list_is_named_beside_a_whole_one(tmp_path: Path) -> None:
+    """Cut off, without a part, without a launch, with a file of another size."""
+    record = listed("sm_90", tmp_path)
+    whole = json.dumps({**record, "target": "sm_100"})
+    parts = [{key: value for key, value in record.items() if key != part} for part in ("calls", "kernels", "skipped")]
+    unknown = json.loads(whole)
+    unknown["calls"]["y"]["launches"][0]["kernel"] = "g"
+    for text in (whole[:-40], "{}", "[]", *map(json.dumps, [*parts, unknown, {**record, "calls": {}}])):
+        (tmp_path / "sm_100.json").write_text(text)
+        with pytest.raises(InvalidArgument, match=rf"sm_100.json is damaged: it is no list .* {make.SCHEMA}; copy the"):
+            launch.load(str(tmp_path))
+    (tmp_path / "sm_100.json").unlink()
+    record["calls"]["y"]["buffers"][0]["bytes"] = 8
+    (tmp_path / "sm_90.json").write_text(json.dumps(record))
+    with pytest.raises(InvalidArgument, match=r"\.bin is damaged"):
+        launch.load(str(tmp_path))
+
+
+@pytest.mark.host
+def test_values_of_another_size_are_not_uploaded() -> None:
+    gpu = Memory()
+    driver: Any = SimpleNamespace(allocate=gpu.allocate, free=gpu.held.pop)
+    recorded = {"buffers": [{"bytes": 8, "input": 0}]}
+    with (
+        pytest.raises(InvalidArgument, match="a buffer of the pack has 8 bytes, its values have 12; make the folder"),
+        launch._Memory(driver, Path(), recorded, [np.zeros(3, np.float32)]),
+    ):
+        pass
+    assert not gpu.held
 
 
 @pytest.mark.host
@@ -269,15 +360,7 @@ def test_a_folder_of_another_version_is_refused(tmp_path: Path) -> None:
 @pytest.mark.host
 def test_the_newest_list_that_the_gpu_can_run(tmp_path: Path) -> None:
     for name in ("sm_80", "sm_90"):
-        record = {
-            "schema": make.SCHEMA,
-            "pydp": pydp.__version__,
-            "target": name,
-            "calls": {},
-            "kernels": {},
-            "skipped": {"x": "why"},
-        }
-        (tmp_path / f"{name}.json").write_text(json.dumps(record))
+        listed(name, tmp_path)
     driver = OpenCL(SimpleNamespace(queue=None))
     for capability, target in ((80, "sm_80"), (89, "sm_80"), (90, "sm_90"), (120, "sm_90")):
         driver.capability = capability
@@ -454,6 +537,39 @@ def test_a_failed_call_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.host
+@pytest.mark.parametrize("way", ["Cupy", "CudaPython", "Library"])
+def test_a_refused_kernel_has_the_log_of_the_compiler(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read through the driver's library, whichever library launches kernels."""
+    modules = {"cupy": fake_cupy(Memory()), "cuda.bindings.driver": fake_bindings(Memory())}
+    monkeypatch.setattr(cuda.importlib, "import_module", modules.__getitem__)
+    refused = {"cuModuleLoadData": lambda *_: 218, "cuGetErrorName": lambda status, text: 1}
+    library = fake_library(Memory())
+    for name, call in refused.items():
+        setattr(library, name, call)
+    driver = cuda.Library(library) if way == "Library" else getattr(cuda, way)()
+
+    def fail(image: bytes) -> Any:
+        raise RuntimeError("CUDA_ERROR_INVALID_PTX")
+
+    modules["cupy"].cuda.driver.moduleLoadData = fail
+    modules["cuda.bindings.driver"].cuModuleLoadData = fail
+
+    def load(module: Any, image: Any, count: int, options: Any, values: Any) -> int:
+        assert (image.value, count, list(options)) == (b"PTX", 2, [5, 6])
+        said = b"ptxas application ptx input, line 7; fatal: unsupported"
+        assert len(said) < values[1]
+        ctypes.memmove(values[0], said, len(said))
+        return 218
+
+    monkeypatch.setattr(cuda, "cuda_library", lambda: SimpleNamespace(cuModuleLoadDataEx=load))
+    found = outcome(Check("x", lambda context: driver.function(b"PTX", "f")), Context(None, 1.0))
+    assert found["status"] == "failed" and found["note"].startswith("CudaFailed: ") and "line 7" in found["log"]
+    monkeypatch.setattr(cuda, "cuda_library", lambda: None)
+    with pytest.raises(cuda.CudaFailed, match=r"(INVALID_PTX|218\))$"):
+        driver.function(b"PTX", "f")
+
+
+@pytest.mark.host
 def test_versions_and_builds_of_the_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     modules = {"cupy": fake_cupy(Memory()), "cuda.bindings.driver": fake_bindings(Memory())}
     monkeypatch.setattr(cuda.importlib, "import_module", modules.__getitem__)
@@ -498,15 +614,21 @@ def test_the_device_is_found_by_another_process(tmp_path: Path, monkeypatch: pyt
     """On a GPU for one process at a time, a context of this process would keep the worker out."""
     monkeypatch.setattr(about, "found", None)  # of this process
     for which, pack in (("no such device", None), (None, tmp_path)):
-        with pytest.raises(PydpError, match=r"no such device|no GPU can be used through CUDA|has no list of launches"):
-            about.about(which, pack)
+        with pytest.raises(PydpError, match=r"no such device|has no list of launches"):
+            about.about(which, pack, 9.0)
     monkeypatch.setattr(about, "_COMMAND", "import sys; sys.exit('lost')")
     with pytest.raises(NoUsableDevice, match="ended with status 1: lost"):
-        about.about(None, None)
+        about.about(None, None, 9.0)
     monkeypatch.setattr(about, "_COMMAND", "import time; time.sleep(9)")
     monkeypatch.setattr(about, "_SECONDS", 0.2)
     with pytest.raises(NoUsableDevice, match="did not end within 0 s"):
-        about.about(None, None)
+        about.about(None, None, 9.0)
+    monkeypatch.setattr(about, "_SECONDS", 180.0)
+    monkeypatch.setattr(about, "_LEAST_SECONDS", 0.2)  # a run without time
+    monkeypatch.setattr(about, "_EVIDENCE", about._COMMAND)
+    with pytest.raises(NoUsableDevice, match="did not end within 0 s"):
+        about.about(None, None, 0.3)
+    assert about.evidence(0.1) == {"doctor": ["fail: its process did not end within 0 s"]}
 
 
 @pytest.mark.host

@@ -7,6 +7,7 @@ import threading
 import time
 from typing import Any
 
+from pydp.runtime.programs import program
 from pydp.verify import worker
 from pydp.verify.check import Check, Context, NotApplicable, Stage, Wrong
 
@@ -43,6 +44,21 @@ def _hangs(context: Context) -> dict[str, Any]:
     return {}
 
 
+def _build(*_: Any) -> None:
+    """In place of a driver's compiler: a slow one."""
+    time.sleep(1.0)
+
+
+def _builds(context: Context) -> dict[str, Any]:
+    program._build()  # type: ignore[call-arg]
+    return {}
+
+
+def _builds_and_hangs(context: Context) -> dict[str, Any]:
+    program._build()  # type: ignore[call-arg]
+    return _hangs(context)
+
+
 _poisoned = False
 
 
@@ -71,6 +87,7 @@ CLOSES_OUTPUT = Check("closes output", _closes_output)
 PASSES, FAILS, LACKS = Check("passes", _passes), Check("fails", _fails), Check("lacks", _does_not_apply)
 RAISES, CRASHES, HANGS = Check("raises", _raises), Check("crashes", _crashes), Check("hangs", _hangs)
 IS_SLOW = Check("is slow", _is_slow)
+BUILDS, BUILDS_AND_HANGS = Check("builds", _builds), Check("builds and hangs", _builds_and_hangs)
 STAGES = (
     Stage("a", "first", 0.5, (PASSES, LACKS)),
     Stage("b", "second", 0.5, (PASSES, FAILS, RAISES, CRASHES, LACKS), decides=True),
@@ -81,6 +98,8 @@ STAGES = (
 
 def main() -> None:
     """The worker, with the checks of this file and no device."""
-    worker.STAGES = (*STAGES, Stage("e", "faults", 0.0, (POISONS, NEEDS_HEALTH, CLOSES_OUTPUT, IS_SLOW)))
+    program._build = _build
+    others = (POISONS, NEEDS_HEALTH, CLOSES_OUTPUT, IS_SLOW, BUILDS, BUILDS_AND_HANGS)
+    worker.STAGES = (*STAGES, Stage("e", "faults", 0.0, others))
     worker._device = lambda uid, number, pack: None
     worker.main()

@@ -34,6 +34,24 @@ class CudaFailed(PydpError):
     """A call of CUDA failed; the message has the name of the function and CUDA's status."""
 
 
+_ERROR_LOG_BUFFER, _ERROR_LOG_BUFFER_SIZE_BYTES = 5, 6  # of CUjit_option
+_LOG_BYTES = 8192
+
+
+def _compiler_log(image: bytes) -> str:
+    """Load a refused PTX text again, in the current context, for what the driver's compiler says about it; "" if the
+    library cannot be called. CuPy gives no such log."""
+    text = ctypes.create_string_buffer(_LOG_BYTES)
+    options = (ctypes.c_int * 2)(_ERROR_LOG_BUFFER, _ERROR_LOG_BUFFER_SIZE_BYTES)
+    values = (ctypes.c_void_p * 2)(ctypes.addressof(text), _LOG_BYTES)  # the size itself, not its address
+    module = ctypes.c_void_p()
+    with contextlib.suppress(Exception):
+        library = cuda_library()
+        if not library.cuModuleLoadDataEx(ctypes.byref(module), ctypes.c_char_p(image), 2, options, values):
+            library.cuModuleUnload(module)
+    return text.value.decode(errors="replace").strip()
+
+
 def parameters(values: Sequence[Value]) -> tuple[Any, Any]:
     """(an array of pointers to the arguments, the memory that they point to)."""
     held = [
@@ -55,9 +73,16 @@ class Driver(ABC):
     capability = 0
     version = ""
 
-    @abstractmethod
     def function(self, image: bytes, name: str) -> Any:
-        """A kernel of a PTX text."""
+        """A kernel of a PTX text. Raises CudaFailed, with what the driver's compiler says."""
+        try:
+            return self._function(image + b"\0", name)
+        except Exception as error:  # each library has errors of its own
+            raise CudaFailed(f"{error}\n{_compiler_log(image)}".rstrip()) from error
+
+    @abstractmethod
+    def _function(self, image: bytes, name: str) -> Any:
+        """A kernel of a PTX text that ends with a zero byte."""
 
     @abstractmethod
     def allocate(self, size: int) -> int:
@@ -105,8 +130,8 @@ class Cupy(Driver):
         self.version = _version(self._runtime.driverGetVersion())
         self._modules: list[int] = []
 
-    def function(self, image: bytes, name: str) -> Any:
-        self._modules.append(self._driver.moduleLoadData(image + b"\0"))
+    def _function(self, image: bytes, name: str) -> Any:
+        self._modules.append(self._driver.moduleLoadData(image))
         return self._driver.moduleGetFunction(self._modules[-1], name)
 
     def allocate(self, size: int) -> int:
@@ -167,8 +192,8 @@ class _Called(Driver):
     def _capability(self, device: Any) -> int:
         """The compute capability of a device, as in `Driver`."""
 
-    def function(self, image: bytes, name: str) -> Any:
-        module = self._call("cuModuleLoadData", image + b"\0")
+    def _function(self, image: bytes, name: str) -> Any:
+        module = self._call("cuModuleLoadData", image)
         return self._call("cuModuleGetFunction", module, name.encode())
 
     def allocate(self, size: int) -> int:

@@ -18,12 +18,13 @@ import pydp
 from pydp.errors import InvalidArgument, NoUsableDevice
 from pydp.model.architectures import by_target
 from pydp.tuning.reference import Expected
-from pydp.verify.check import Context, NotApplicable
+from pydp.verify.check import NOT_IN_PACK, Context, NotApplicable, Wrong
 from pydp.verify.pack.cuda import Driver, driver
-from pydp.verify.pack.make import CASES, SCHEMA, STRIDES
+from pydp.verify.pack.make import CASES, SCHEMA, STRIDES, file_name
 from pydp.verify.stages.speeds import GpuUnderTest, Speed, compare, measured, operands
 
-_MOST_GROUP, _MOST_GRID, _MOST_STATIC = 1024, (2**31 - 1, 65535, 65535), 48 << 10
+_MOST_ITEMS, _MOST_GROUP, _MOST_GRID = 1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535)  # of a group; by axis
+_MOST_STATIC = 48 << 10
 _REPEATS, _TOGETHER = 16, 8
 _FIRST_STEPS = 1 / 64  # of the steps of a limit, in the launch that says how long one takes
 _LAUNCH_SECONDS, _LIMIT_SECONDS = 0.05, 3.0  # of one launch, and of the measurement of one limit
@@ -32,33 +33,64 @@ _LAUNCH_SECONDS, _LIMIT_SECONDS = 0.05, 3.0  # of one launch, and of the measure
 def load(folder: str) -> dict[str, dict[str, Any]]:
     """The lists of launches of a folder, by target.
 
-    Raises InvalidArgument if a file or all are missing, or if another version of pydp made them: its cases may differ.
+    Raises InvalidArgument if a file or all are missing or damaged, or if another version of pydp made them: its cases
+    may differ.
     """
     found = {}
     for path in sorted(Path(folder).glob("sm_*.json")):
         try:
             record = json.loads(path.read_bytes())
             made_by = (record["schema"], record.get("pydp"))
+            if made_by != (SCHEMA, pydp.__version__):
+                raise InvalidArgument(
+                    f"{path} was made by {made_by[1] or 'an older pydp'} in the form {made_by[0]}, not by "
+                    f"{pydp.__version__} in the form {SCHEMA}; make the folder again with `pydp verify --pack`"
+                )
+            sizes = _files_of(record)
             found[str(record["target"])] = record
-        except (ValueError, LookupError, TypeError, AttributeError):
-            continue
-        if made_by != (SCHEMA, pydp.__version__):
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            if isinstance(error, InvalidArgument):
+                raise
             raise InvalidArgument(
-                f"{path} was made by {made_by[1] or 'an older pydp'} in the form {made_by[0]}, not by "
-                f"{pydp.__version__} in the form {SCHEMA}; make the folder again with `pydp verify --pack`"
-            )
+                f"{path} is damaged: it is no list of launches of the form {SCHEMA}; copy the folder again"
+            ) from error
+        _check_files(Path(folder), str(record["target"]), sizes)
     if not found:
         raise InvalidArgument(f"{folder} has no list of launches; a folder made by `pydp verify --pack` is accepted")
-    for target, record in found.items():
-        buffers = [one for call in record["calls"].values() for one in call["buffers"]]
-        files = {one["ptx"] for one in record["kernels"].values()} | {one["file"] for one in buffers if "file" in one}
-        absent = sorted(name for name in files if not (Path(folder) / name).exists())
-        if absent:
-            raise InvalidArgument(
-                f"{folder} is incomplete: {len(absent)} of {len(files)} files of {target} are missing, such as "
-                f"{absent[0]}; copy the whole folder"
-            )
     return found
+
+
+def _files_of(record: dict[str, Any]) -> dict[str, int | None]:
+    """The files that a list names, with their sizes where it has them. Raises LookupError, TypeError, AttributeError or
+    ValueError if it is not a whole list with at least one launch."""
+    sizes: dict[str, int | None] = {one["ptx"]: None for one in record["kernels"].values()}
+    record["skipped"].items()
+    launches = 0
+    for call in record["calls"].values():
+        sizes |= {one["file"]: int(one["bytes"]) for one in call["buffers"] if "file" in one}
+        list(call["results"])
+        for one in call["launches"]:
+            record["kernels"][one["kernel"]]["name"], one["args"], shape_of(one)  # raises if one is missing
+            launches += 1
+    if not launches:
+        raise ValueError("no launches")
+    return sizes
+
+
+def _check_files(folder: Path, target: str, sizes: dict[str, int | None]) -> None:
+    """Raise InvalidArgument for files that are missing or damaged. The name of a file is a digest of its content."""
+    absent = sorted(name for name in sizes if not (folder / name).exists())
+    if absent:
+        raise InvalidArgument(
+            f"{folder} is incomplete: {len(absent)} of {len(sizes)} files of {target} are missing, such as "
+            f"{absent[0]}; copy the whole folder"
+        )
+    for name, size in sorted(sizes.items()):
+        data = (folder / name).read_bytes()
+        if name != file_name(data, Path(name).suffix) or size not in (None, len(data)):
+            raise InvalidArgument(
+                f"{folder / name} is damaged: its content differs from what was written; copy the folder again"
+            )
 
 
 # --- a check without a GPU ----------------------------------------------------------------------------------------
@@ -114,7 +146,8 @@ def _faults(ptx: str, kernel: dict[str, Any], launch: dict[str, Any], buffers: l
         yield f"groups of {prod(group)}, the kernel requires {kernel['group']}"
     if any(all_ % own for all_, own in zip(launch["global"], launch["local"], strict=True)):
         yield f"{launch['global']} work-items are not whole groups of {launch['local']}"
-    if prod(group) > _MOST_GROUP or any(one > most for one, most in zip(grid, _MOST_GRID, strict=True)):
+    sizes_and_limits = zip((*grid, *group), (*_MOST_GRID, *_MOST_GROUP), strict=True)
+    if prod(group) > _MOST_ITEMS or any(one > most for one, most in sizes_and_limits):
         yield f"{grid} groups of {group} exceed CUDA's limits"
     shared = re.findall(r"\.shared[^;]*?\.b(\d+)\s+[\w$]+(?:\[(\d+)\])?;", ptx)
     if sum(int(bits) // 8 * int(count or 1) for bits, count in shared) > _MOST_STATIC:
@@ -153,7 +186,8 @@ class Gpu:
 
     @classmethod
     def first(cls, folder: str) -> Gpu:
-        """The first GPU that CUDA lists. Raises NoUsableDevice."""
+        """The first GPU that CUDA lists. Raises InvalidArgument for the folder, NoUsableDevice."""
+        load(folder)  # first: a wrong folder is named on machines without a GPU too
         return cls(folder, driver())
 
     def facts(self) -> dict[str, Any]:
@@ -209,7 +243,13 @@ class Gpu:
             return spec | measured(speed, ours, arrays, GpuUnderTest((self.name,), number=0), context)
 
     def _results(self, recorded: dict[str, Any], memory: _Memory, want: list[Expected]) -> list[np.ndarray]:
-        """The results of a call on the host, with the shapes of the expected ones."""
+        """The results of a call on the host, with the shapes of the expected ones. Raises Wrong for a wrong number of
+        elements."""
+        if "count" in recorded:
+            count = np.empty((), np.int64)
+            self._driver.download(memory.places[recorded["count"]], count)
+            if count != len(want[0].values):
+                raise Wrong(f"{count} elements instead of {len(want[0].values)}")
         got = []
         for place, one in zip(recorded["results"], want, strict=False):
             values = np.empty(one.values.shape, one.values.dtype)
@@ -255,7 +295,7 @@ class Gpu:
     def _call(self, name: str) -> dict[str, Any]:
         found = self._record["calls"].get(name)
         if found is None:
-            raise NotApplicable(self._record["skipped"].get(name, "it is not in the pack"))
+            raise NotApplicable(self._record["skipped"].get(name, f"{NOT_IN_PACK}it has no kernels there"))
         return dict(found)
 
     def _prepared(self, recorded: dict[str, Any], memory: _Memory) -> Callable[[], None]:
@@ -311,11 +351,18 @@ class _Memory:
             place = self._driver.allocate(one["bytes"])
             self.places.append(place)
             if "input" in one:
-                self._driver.upload(place, np.ascontiguousarray(self._inputs[one["input"]]))
+                values = np.ascontiguousarray(self._inputs[one["input"]])
             elif "file" in one:
-                self._driver.upload(place, np.frombuffer((self._folder / one["file"]).read_bytes(), np.uint8))
+                values = np.frombuffer((self._folder / one["file"]).read_bytes(), np.uint8)
             else:
                 self._driver.clear(place, one["bytes"])
+                continue
+            if values.nbytes != one["bytes"]:
+                raise InvalidArgument(
+                    f"a buffer of the pack has {one['bytes']} bytes, its values have {values.nbytes}; make the folder "
+                    "again with `pydp verify --pack`"
+                )
+            self._driver.upload(place, values)
 
     def clear(self) -> None:
         """Clear what each run needs as zeros."""

@@ -23,20 +23,22 @@ from pydp.offline.reports import Resources
 from pydp.offline.study import faults_of, target_of
 from pydp.offline.target import Absent, Launch, NothingRuns, Target, dry_run
 from pydp.runtime.programs.program import kernel
-from pydp.verify.check import NotApplicable, first_line
+from pydp.verify.check import NOT_IN_PACK, NotApplicable, first_line
 from pydp.verify.report import write_whole
 from pydp.verify.stages.cases import ALGORITHMS, FUNCTIONS, PROGRESS, Case, needs
 from pydp.verify.stages.speeds import SPEEDS, Speed, specialization
 
-SCHEMA = "pydp-pack-3"
+SCHEMA = "pydp-pack-4"
 CASES = {**ALGORITHMS, **FUNCTIONS, **PROGRESS}
 _GROUP = 128
 _COPIED = 256 << 20  # bytes of the copy and read kernels
 _STEPS = 20000
 STRIDES = (1, 2, 4, 8, 16, 32, 33)
 _READS = 512
-_MORE = "the call does more than launch kernels"
-_ON_HOST = "the call computes a part of its results on the host"
+_COMPOSED = f"{NOT_IN_PACK}the call is made of several calls, which only a device that is present can run"
+_COMMANDS = f"{NOT_IN_PACK}the call does more on the device than launch kernels"
+_READ = f"{NOT_IN_PACK}the host reads results between its kernels"
+_ON_HOST = f"{NOT_IN_PACK}the host computes a part of the results"
 
 
 def make(folder: Path, name: str) -> Iterator[tuple[str, str, str]]:
@@ -61,6 +63,11 @@ def make(folder: Path, name: str) -> Iterator[tuple[str, str, str]]:
         except (BuildFailed, UnsupportedOnDevice) as error:
             yield title, "failed", first_line(error)
     pack.write()
+
+
+def file_name(data: bytes, ending: str) -> str:
+    """The name of a file of a pack, which shows later whether the file is damaged."""
+    return f"{hashlib.sha256(data).hexdigest()[:20]}{ending}"
 
 
 def _required_group(source: str, name: str) -> int:
@@ -98,42 +105,56 @@ class _Pack:
 
     def _case(self, case: Case) -> dict[str, Any]:
         call = case(self.target.profile)
+        returned: list[Any] = []
+
+        def called(*args: Any, **options: Any) -> None:
+            returned.append(call.function(*args, **options))
+
         with call.refusals():
-            launches = self._launches(call.function, *call.args, **call.options)
+            launches = self._launches(called, *call.args, **call.options)
         inputs = [one for one in call.args if isinstance(one, np.ndarray)]
-        found = self._recorded(launches, inputs)
-        wanted = [one.values.nbytes for one in call.want]
-        if call.written:
-            places = [next(at for at, one in enumerate(inputs) if one is call.args[place]) for place in call.written]
+        found = self._recorded(launches, inputs, len(call.want))
+        written = call.written or ((0,) if returned[0] is None else ())
+        if written:
+            places = [next(at for at, one in enumerate(inputs) if one is call.args[place]) for place in written]
             found["results"] = [
                 next(at for at, one in enumerate(found["buffers"]) if one.get("input") == place) for place in places
             ]
-        sizes = [found["buffers"][at]["bytes"] for at in found["results"][: len(wanted)]]
-        if sizes != wanted[: len(sizes)] or not sizes:
+        sizes = [found["buffers"][at]["bytes"] for at in found["results"]]
+        wanted = [one.values.nbytes for one in call.want]
+        if "count" in found:  # the device decides how many of the elements count
+            sizes = [min(pair) for pair in zip(sizes, wanted, strict=False)]
+        if sizes != wanted:
             raise NotApplicable(_ON_HOST)
         return found
 
     def _speed(self, speed: Speed) -> dict[str, Any]:
         if getattr(speed.function, "__pydp_explain__", None) is None:
-            raise NotApplicable(_MORE)
-        needs(self.target.profile, speed.dtype)
+            raise NotApplicable(_COMMANDS)
+        needs(self.target.profile, speed.dtype, speed.stored)
         arrays = [np.empty(shape, speed.dtype) for shape in speed.shapes(True)]
-        found = self._recorded(self._launches(speed.function, *arrays, **speed.options), arrays)
+        found = self._recorded(self._launches(speed.function, *arrays, **speed.options), arrays, 1)
         if not found["results"]:
             raise NotApplicable(_ON_HOST)
         return {**found, "specialization": specialization(self.target, speed.function, *arrays, **speed.options)}
 
     def _launches(self, function: Callable[..., Any], *args: Any, **options: Any) -> list[Launch]:
-        """The launches of a call. Raises NotApplicable if it does more than launch kernels."""
+        """The launches of a call. Raises NotApplicable if it is made of calls on the results of others."""
         try:
             return dry_run(self.target, function, *args, **options)
         except NothingRuns as error:
-            raise NotApplicable(_MORE) from error
+            raise NotApplicable(_COMPOSED) from error
 
-    def _recorded(self, launches: list[Launch], inputs: list[np.ndarray]) -> dict[str, Any]:
-        """Launches as JSON: buffers by index, scalars by their bytes. Raises NotApplicable for other commands."""
+    def _recorded(self, launches: list[Launch], inputs: list[np.ndarray], results: int) -> dict[str, Any]:
+        """Launches as JSON: buffers by index, scalars by their bytes.
+
+        results: the number of arrays that the call returns. They are the last outputs; the ones before them are those
+        of its first steps. If the device counts their elements, its "total" comes after them and is the "count". Raises
+        NotApplicable for other commands, and for outputs that only the host reads: later launches depend on them, and
+        were recorded for zeros.
+        """
         if self.target.recorder.commands:
-            raise NotApplicable(_MORE)
+            raise NotApplicable(_COMMANDS)
         places: dict[int, int] = {}
         buffers: list[dict[str, Any]] = []
 
@@ -157,9 +178,15 @@ class _Pack:
             steps.append(
                 {"kernel": self._kernel(one), "global": one.global_size, "local": one.local_size, "args": args}
             )
-        outputs = [one.buffer for one in self.target.recorder.outputs]
-        results = [place(memory) for memory in outputs if id(memory) in places]
-        return {"launches": steps, "buffers": buffers, "results": results}
+        outputs = [one for one in self.target.recorder.outputs if id(one.buffer) in places]
+        counted = {}
+        if len(outputs) > results and outputs[-1].name == "total":
+            counted["count"] = place(outputs.pop().buffer)
+        first = max(0, len(outputs) - results)
+        if not all(one.buffer.reused for one in outputs[:first]):
+            raise NotApplicable(_READ)
+        found = [place(one.buffer) for one in outputs[first:]]
+        return {"launches": steps, "buffers": buffers, "results": found, **counted}
 
     def _buffer(self, memory: Absent, inputs: list[np.ndarray]) -> dict[str, Any]:
         found: dict[str, Any] = {"bytes": memory.size}
@@ -171,7 +198,7 @@ class _Pack:
         return found
 
     def _file(self, data: bytes, ending: str) -> str:
-        name = f"{hashlib.sha256(data).hexdigest()[:20]}.{ending}"
+        name = file_name(data, f".{ending}")
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / name).write_bytes(data)
         return name
@@ -226,7 +253,7 @@ class _Pack:
         made.enqueue(self.target.queue, (items,), (group,), args)
         self.target.recorder.launches = None
         scales = {"steps": {"argument": 1, "value": int(args[1])}} if steps else {}
-        return {**self._recorded(launches, []), "work": work, "unit": unit, **scales}
+        return {**self._recorded(launches, [], 0), "work": work, "unit": unit, **scales}
 
     def _limit_kernel(self, name: str, kind: str, width: int) -> Any:
         params = {"type": kind, "width": width, "chains": 12, "group": _GROUP, "fused": True}

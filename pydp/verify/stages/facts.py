@@ -12,18 +12,30 @@ import numpy as np
 
 from pydp.verify.check import Check, Context, NotApplicable
 
+_PEERS = (
+    "torch", "cupy", "cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x", "cupy-rocm-7-0", "cupy-rocm-5-0",
+)  # fmt: skip
 _PACKAGES = (
-    "numpy", "pyopencl", "mako", "numba", "torch", "cupy", "cupy-cuda13x", "cupy-cuda12x", "cupy-cuda11x",
-    "cupy-rocm-7-0", "cupy-rocm-5-0", "cuda-python", "cuda-bindings", "intel-opencl-rt", "pocl-binary-distribution",
+    "numpy", "pyopencl", "mako", "numba", *_PEERS, "cuda-python", "cuda-bindings", "intel-opencl-rt",
+    "pocl-binary-distribution",
 )  # fmt: skip
 
 
 def versions() -> dict[str, str]:
     """The versions of Python, the system, and the installed packages that matter."""
+    return {"python": platform.python_version(), "system": platform.platform(), **_installed(_PACKAGES)}
+
+
+def peers() -> list[str]:
+    """The installed packages beside which stage (e) measures, with their versions."""
+    return [f"{package} {version}" for package, version in _installed(_PEERS).items()]
+
+
+def _installed(packages: tuple[str, ...]) -> dict[str, str]:
     import importlib.metadata as metadata
 
-    found = {"python": platform.python_version(), "system": platform.platform()}
-    for package in _PACKAGES:
+    found = {}
+    for package in packages:
         with contextlib.suppress(Exception):  # a package that is missing or has damaged metadata
             found[package] = metadata.version(package)
     return found

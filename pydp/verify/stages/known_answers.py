@@ -10,11 +10,11 @@ import numpy as np
 import pydp
 from pydp.errors import OutOfResources
 from pydp.groups.barrier import subgroup_sizes
-from pydp.verify.check import Check, Context, NotApplicable, Wrong
+from pydp.verify.check import NOT_IN_PACK, Check, Context, NotApplicable, Unfinished, Wrong
 from pydp.verify.stages.cases import ALGORITHMS, FUNCTIONS, Call, Case, group_of
 from pydp.verify.stages.vector_functions import marked
 
-_WAITING_SECONDS = 30.0  # of kernels that may not end; others may take longer to build
+_WAITING_SECONDS = 30.0  # of kernels that may not end
 _EDGE = 1 << 16  # elements on each side of a boundary
 
 
@@ -53,7 +53,7 @@ def _subgroups(context: Context) -> dict[str, Any]:
 def _addresses(context: Context) -> dict[str, Any]:
     """Elements beyond the reach of 31 or 32 bits: a kernel with a truncated index writes to the array's start."""
     if context.pack is not None:
-        raise NotApplicable("the pack has no kernel for this array")
+        raise NotApplicable(f"{NOT_IN_PACK}an array of this size has no launches there")
     device = context.device
     size = min((1 << 32) + 2 * _EDGE, device.profile.max_allocation)
     boundary = 1 << 32 if size > 1 << 32 else 1 << 31
@@ -68,7 +68,7 @@ def _addresses(context: Context) -> dict[str, Any]:
         across.set(x)
         device.queue.finish()  # drivers allocate at the first use
     except OutOfResources as error:
-        raise NotApplicable(f"the array cannot be allocated: {str(error).splitlines()[0]}") from error
+        raise Unfinished(f"the array cannot be allocated now: {str(error).splitlines()[0]}") from error
     # NVIDIA reports an access outside the array as CL_OUT_OF_RESOURCES: from here on, that is a failure.
     pydp.scan(across, out=across)
     got, low = across.get(), start.get()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pydp.verify.check import Check, Context, NotApplicable, NoTime, Wrong
+from pydp.verify.check import NOT_IN_PACK, Check, Context, NotApplicable, Unfinished, Wrong
 from pydp.verify.stages.cases import group_of
 
-_SAMPLE = 8
+_SAMPLE, _LEAST_SPECS = 8, 3
 # Large enough that a GPU's launch does not hide the differences.
 _CASES = {
     "matmul": ("matmul float32 square 256", "matmul float32 square 2048"),
@@ -23,7 +23,7 @@ _CASES = {
 def _check_of(family: str) -> Check:
     def run(context: Context) -> dict[str, Any]:
         if context.pack is not None:
-            raise NotApplicable("the pack has the kernels of one candidate only")
+            raise NotApplicable(f"{NOT_IN_PACK}it has the kernels of one candidate only")
         from pydp.bench import bench_specializations as measuring
         from pydp.bench.specialization_cases import wanted
 
@@ -33,8 +33,9 @@ def _check_of(family: str) -> Check:
         if build is None:
             raise NotApplicable(f"there is no case {name!r} for this device")
         found = measuring.sampled(device, build(name), _SAMPLE, context.seconds / 4)
-        if len(found.specs) < 3:
-            raise NoTime(f"{len(found.specs)} candidates were measured in the time that was left")
+        if len(found.specs) < _LEAST_SPECS:
+            measured = f"{len(found.specs)} candidate{'s were' if len(found.specs) != 1 else ' was'} measured"
+            raise Unfinished(f"only {measured} before time ran out; at least {_LEAST_SPECS} are needed")
         if not any(map(math.isfinite, found.measured)):
             raise Wrong(f"every candidate of {name} failed, the first: {found.failures[0]}")
         return {

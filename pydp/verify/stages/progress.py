@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import pydp
-from pydp.verify.check import Check, Context, NotApplicable, Wrong
+from pydp.verify.check import NOT_IN_PACK, Check, Context, NotApplicable, Wrong
 from pydp.verify.stages.cases import PROGRESS
 from pydp.verify.stages.known_answers import check_of
 
@@ -20,7 +20,7 @@ _REPEATS = 20
 def _same_bits(context: Context) -> dict[str, Any]:
     """Sums of floats have the same bits in every run, whatever the order in which groups finish."""
     if context.pack is not None:
-        raise NotApplicable("a launch of the pack is run once")
+        raise NotApplicable(f"{NOT_IN_PACK}its launches run once")
     device = context.device
     x = np.random.default_rng(8).standard_normal(200_003).astype(np.float32)
     field = pydp.field(x, device=device)

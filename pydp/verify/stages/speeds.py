@@ -20,6 +20,7 @@ from pydp.tuning.choose import ProblemFound, SpecProbe, choose
 from pydp.tuning.reference import Expected, eps, expected, hosts
 from pydp.verify.check import Check, Context
 from pydp.verify.stages.cases import Call, group_of, needs
+from pydp.verify.stages.facts import peers
 from pydp.verify.stages.limits import BYTES, GPU_BYTES
 
 _ROWS = 8  # of a product that are compared
@@ -36,7 +37,7 @@ class Speed:
     shapes: of the operands, by whether the device is a GPU. work: operations, bytes or elements of a call. function,
     options: pydp's call. numpy, torch: the same operation of a module with NumPy's functions (NumPy or CuPy) and of
     PyTorch; the first argument is the module. bytes: that a unit of work moves at least. remark: for readers of the
-    ratios.
+    ratios. stored: whether pydp only loads and stores the operands' type, as in `needs`.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Speed:
     options: Mapping[str, Any] = field(default_factory=dict)
     bytes: int = 1
     remark: str = ""
+    stored: bool = False
 
 
 def _square(gpu: int, cpu: int) -> Callable[[bool], _Shapes]:
@@ -72,7 +74,7 @@ def _moved(shapes: _Shapes) -> float:
 def _product(name: str, dtype: str, gpu: int, cpu: int) -> Speed:
     return Speed(
         name, dtype, _square(gpu, cpu), lambda shapes: 2.0 * _items(shapes) * shapes[1][1], "GFLOP/s", pydp.matmul,
-        lambda module, a, b: module.matmul(a, b), lambda torch, a, b: torch.matmul(a, b),
+        lambda module, a, b: module.matmul(a, b), lambda torch, a, b: torch.matmul(a, b), stored=dtype == "float16",
     )  # fmt: skip
 
 
@@ -103,7 +105,7 @@ SPEEDS = (
 
 def arrays_of(speed: Speed, device: Any) -> list[np.ndarray]:
     """The operands of an operation on a device. Raises NotApplicable if the device lacks their type."""
-    needs(device.profile, speed.dtype)
+    needs(device.profile, speed.dtype, speed.stored)
     return operands(speed, device.kind == "gpu")
 
 
@@ -355,7 +357,7 @@ def _check_of(speed: Speed) -> Check:
             speed, ours, arrays, gpu_under_test(device), context
         )
 
-    return Check(speed.name, run, group=group_of(speed.name))
+    return Check(speed.name, run, group=group_of(speed.name), depends_on=peers)
 
 
 CHECKS = tuple(_check_of(speed) for speed in SPEEDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pydp
-from pydp.verify.check import Check, Context, NotApplicable
+from pydp.verify.check import NOT_IN_PACK, Check, Context, NotApplicable
 from pydp.verify.stages.cases import group_of
 from pydp.verify.stages.speeds import SPEEDS, Speed, arrays_of
 
@@ -15,7 +15,7 @@ _LEAST = 20.0  # seconds that a search with its final comparisons needs
 def _check_of(speed: Speed) -> Check:
     def run(context: Context) -> dict[str, Any]:
         if context.pack is not None:
-            raise NotApplicable("the pack has the kernels of one candidate only")
+            raise NotApplicable(f"{NOT_IN_PACK}it has the kernels of one candidate only")
         device = context.device
         fields = [pydp.field(one, device=device) for one in arrays_of(speed, device)]
         found = pydp.tune(speed.function, *fields, budget=max(2.0, context.seconds / 3 - 5), **speed.options)
