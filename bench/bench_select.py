@@ -32,6 +32,7 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         ("partition into three parts", lambda: pydp.partition(field, "x > 0.5f", second="x < -0.5f")[0],
          lambda: np.concatenate([x[x > 0.5], x[x < -0.5], x[np.abs(x) <= 0.5]])),
         ("run_length_encode, runs of 10", lambda: pydp.run_length_encode(sorted_field)[0], lambda: runs[heads]),
+        ("unique of sorted elements", lambda: pydp.unique(sorted_field), lambda: np.unique(runs)),
         ("reduce_by_key, runs of 10", lambda: pydp.reduce_by_key(key_field, zeros)[1],
          lambda: np.add.reduceat(bits, heads)),
     ]  # fmt: skip

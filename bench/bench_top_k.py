@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,7 @@ def _partitions(device: pydp.Device, field: Any, x: np.ndarray) -> list[Row]:
                 "pydp": _finished(device, ours, field, n // 2),
                 "read kernel": read,
                 f"pydp.{sorts.__name__}": _finished(device, sorts, field),
-                "NumPy": lambda theirs=theirs: theirs(x, n // 2),
+                "NumPy": partial(theirs, x, n // 2),
             },
             repeats=5,
             budget=5.0,
