@@ -23,10 +23,14 @@ _WIDER = {"float16": np.float64, "float32": np.float64, "complex64": np.complex1
 
 @dataclass(frozen=True)
 class Expected:
-    """Reference values and the absolute tolerance: 0 for exact comparison, a number, or an array per element."""
+    """Reference values and the absolute tolerance: 0 for exact comparison, a number, or an array per element.
+
+    wrong: if several results are right, a function of a result: the mask of its wrong elements.
+    """
 
     values: np.ndarray
     tolerance: Any = 0
+    wrong: Callable[[np.ndarray], np.ndarray] | None = None
 
 
 def placed(value: Any) -> Any:
@@ -123,6 +127,8 @@ def _wrong(got: np.ndarray, right: Expected) -> np.ndarray | None:
     one another, as NaN matches NaN.
     """
     want = right.values
+    if right.wrong is not None:
+        return right.wrong(got)
     if got.tobytes() == want.tobytes():
         return None
     wrong = np.asarray(got != want)

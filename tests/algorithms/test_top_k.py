@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import pydp
+from pydp.tuning.reference import difference, expected
 
 FILTER = {"strategy": "filter", "block": 16, "parts": 3}
 SORT = {"strategy": "sort"}
@@ -262,3 +263,17 @@ def test_results_do_not_write_outside(device, monkeypatch):
     x = np.random.default_rng(5).integers(0, 9, 300).astype(np.int32)
     check(pydp.top_k(x, 17), best(x, 17))
     guarded.check()
+
+
+@pytest.mark.host
+def test_the_reference_of_argpartition_accepts_every_right_result():
+    x = np.random.default_rng(0).integers(0, 9, (7, 9)).astype(np.float32)
+    x.flat[3] = np.nan
+    for axis in (0, 1, None):
+        for kth in (0, 2, -1):
+            want = expected(pydp.argpartition, (x, kth), {"axis": axis})
+            order = np.argsort(x, axis=axis, kind="stable")
+            for right in (order, np.argpartition(x, kth, axis=axis)):
+                assert difference([right.astype(np.int64)], want) is None, (axis, kth)
+            for wrong in (np.zeros_like(order), np.flip(order, 0 if axis is None else axis)):
+                assert difference([wrong.astype(np.int64)], want), (axis, kth)

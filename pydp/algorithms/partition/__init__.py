@@ -274,11 +274,22 @@ def _indexes_reference(x: Any, kth: Any = 0, axis: Any = -1) -> list[Expected] |
     x = host(x)
     x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
     if x.dtype.kind not in "biuf" or np.ndim(kth):
-        return None  # sorted, or not, as the specialization says: both are right
+        return None
     order = np.argsort(x, axis=axis, kind="stable")
     at = np.take_along_axis(x, np.take(order, [int(kth)], axis), axis)
-    part = np.where((x == at) | ((x != x) & (at != at)), 1, np.where((x < at) | ((x == x) & (at != at)), 0, 2))
-    return [Expected(np.argsort(part, axis=axis, kind="stable").astype(np.int64))]
+    smaller = (x < at) | ((x == x) & (at != at))
+    larger = (x > at) | ((x != x) & (at == at))
+    places = np.moveaxis(np.broadcast_to(np.arange(x.shape[axis]), np.moveaxis(x, axis, -1).shape), -1, axis)
+    k = range(x.shape[axis])[int(kth)]
+
+    def wrong(indexes: np.ndarray) -> np.ndarray:
+        if not np.array_equal(np.sort(indexes, axis=axis), places):
+            return np.ones(indexes.shape, bool)
+        before, after = (np.take_along_axis(one, indexes, axis) for one in (smaller, larger))
+        found: np.ndarray = ((places >= k) & before) | ((places <= k) & after)
+        return found
+
+    return [Expected(order.astype(np.int64), wrong=wrong)]
 
 
 register(
