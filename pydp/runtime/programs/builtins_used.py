@@ -119,11 +119,12 @@ def header_of(device: DeviceCore) -> Header | None:
 
 @functools.lru_cache(maxsize=8)
 def _libraries_of(handle: int, name: str) -> tuple[Path, ...]:
-    """The files of a driver's library, with several versions in this process those of the device at `handle`."""
+    """The files of a driver's library. If there are several, for example of several versions, that of the device at
+    `handle` comes first. A driver may have its header beside another one of them."""
     places = _libraries(name)
     if len(places) > 1:
         found = _files_at(_functions_of(handle), _maps())
-        places = [path for path in places if path in found] or places
+        places.sort(key=lambda path: path not in found)
     return tuple(places)
 
 
