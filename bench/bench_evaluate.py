@@ -5,6 +5,8 @@ Operators of Fields, which one kernel computes, also run beside a kernel for eac
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -71,7 +73,7 @@ def _operators(device: pydp.Device, n: int, quick: bool) -> Row:
     np.testing.assert_array_equal(on_device().get(), expression(*arrays))
     many = 1 if n > 10000 else 100  # calls of a measurement
     calls: peers.Candidates = {
-        name: lambda call=call: [call() for _ in range(many)]  # type: ignore[misc]
+        name: partial(_repeat, call, many)
         for name, call in (("pydp", on_device), ("a kernel each", separately), ("NumPy", lambda: expression(*arrays)))
     }
     seconds = alternating(calls, repeats=5 if quick else 15, budget=6.0, warm=2)
@@ -79,3 +81,8 @@ def _operators(device: pydp.Device, n: int, quick: bool) -> Row:
     ratios = {peer: took / many / spent for peer, took in seconds.items() if peer != "pydp"}
     rate = 6 * arrays[0].nbytes / spent / 1e9
     return Row("evaluate", f"operators a * x + y * z - w, {n}", device.name, spent, rate, "GB/s", ratios)
+
+
+def _repeat(call: Callable[[], Any], times: int) -> None:
+    for _ in range(times):
+        call()

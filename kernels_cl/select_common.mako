@@ -6,8 +6,8 @@
 ## The state of a partition is what later partitions need: the number of kept elements; with `lengths`, also the number
 ## of the last kept element; with `sums`, also the sum of the values from the last head on; with `three`, also the number
 ## of elements of the second part.
-## limits: the array consists of rows of n elements. Each row is divided by a rank of its own: elements of smaller ranks
-## are its first part, those of equal ranks its second part (see rank_select). The sizes of both parts are known before
+## limits: the array consists of rows of n elements. Each row has a limiting rank: its first part is the elements of
+## smaller ranks, its second part the elements of this rank (see rank_select). The sizes of both parts are known before
 ## the kernel starts. Elements, partitions, prefixes and positions are numbered in the row.
 ## Parameters: declarations, source (C type of k), condition (text of `int keep(SOURCE)` or `int differ(SOURCE,
 ## SOURCE)`), heads, k_unit, e_unit, s_unit (1 or -1: the stride; 0: the stride is an argument), value (C type of the

@@ -476,8 +476,8 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % endif
 </%def>
 ##
-## Copies elements i .. i + 15 of the block. Each element gets the position after those of its part before it: a product
-## adds up the flags of eight elements in the bytes of a ulong.
+## Copies elements i .. i + 15 of the block. The position of an element is the number of earlier elements of its part:
+## a product adds up the flags of eight elements in the bytes of a ulong.
 <%def name="sixteen_elements()">
 % if compress:
 #ifdef COMPRESS

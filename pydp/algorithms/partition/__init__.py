@@ -1,8 +1,8 @@
 """``pydp.partition`` and ``argpartition``: parts of an array by conditions, or by positions in its sorted order.
 
-By conditions, the kernels are those of `select`. At a position, radix select finds the element that a sort would put
-there (`ranks`), and the kernels of `select` store the smaller, the equal and the larger elements. Partitions at several
-positions, and of elements whose bits do not order them, sort all elements.
+Partitions by conditions run the kernels of `select`. For one position, radix select finds the element that a sort would
+put there (`ranks`), and the kernels of `select` store the smaller, the equal and the larger elements. Partitions at
+several positions, and of elements whose bits do not order them, sort all elements.
 """
 
 from __future__ import annotations
