@@ -8,7 +8,7 @@ import pyopencl.array
 import pytest
 
 import pydp
-from pydp.algorithms.operators.expression import names_in
+from pydp.algorithms.operators.expression import expression_of, kind_of, names_in
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.standard_normal((2, 40, 50)).astype(np.float32)
@@ -189,6 +189,57 @@ def test_integers_beyond_int64(device):
             pydp.evaluate(text, u=u, i=i, n=n, k=2**70)
     with pytest.raises(pydp.InvalidArgument, match="too large; numbers that float64 holds"):
         pydp.evaluate("x + k", x=x, k=10**400)
+    with pytest.raises(pydp.InvalidArgument, match=r"column 5: '18446744073709551616' is too large; .* below 2\*\*64"):
+        pydp.evaluate("u + 18446744073709551616", u=u)
+    k, m = 2**70 + 5, 2**70  # passed as floats, which do not hold them exactly
+    for text in ("i + (k - m)", "x * (k - m)", "i + (k & 255)", "u + (k ^ m)", "u < k - m", "i + (k - m > 3)",
+                 "(k - m) ? i : -i", "i + ~(k - m)", "x + (i > 0 ? k : m)"):  # fmt: skip
+        with pytest.raises(pydp.InvalidArgument, match="is computed in"):
+            pydp.evaluate(text, u=u, i=i, x=X[0, : i.size], k=k, m=m)
+    with pytest.raises(pydp.InvalidArgument, match="-9223372036854775809 is computed in"):
+        pydp.evaluate("i + (k + m)", i=i, k=-(2**63) - 1, m=255)
+
+
+@pytest.mark.oclgrind
+def test_random_integers_without_dtype(device):
+    """Each has its exact value, or is refused; integers of which int64 holds all parts are not refused."""
+    rng = np.random.default_rng(5)
+    numbers = {"k": 2**70 + 3, "m": 2**64 - 1, "n": -(2**63), "p": 7, "q": 2**40 + 1, "r": 2**63 + 5}
+
+    def made(depth):
+        """(text, value, whether int64 holds all parts)."""
+        if depth == 0 or rng.random() < 0.2:
+            text = str(rng.choice([*numbers, "3", "255", "4294967296", "9223372036854775807"]))
+            value = numbers.get(text) or int(text)
+            return text, value, abs(value) < 2**63
+        (left, a, holds), (right, b, also) = made(depth - 1), made(depth - 1)
+        symbol = str(rng.choice(["+", "-", "*", "&", "|", "^", "<", "max", "~", "?"]))
+        text = {"max": f"max({left}, {right})", "~": f"~({left})", "?": f"({left} ? {right} : {left})"}.get(
+            symbol, f"(({left}) {symbol} ({right}))"
+        )
+        value = {
+            "+": a + b, "-": a - b, "*": a * b, "&": a & b, "|": a | b, "^": a ^ b, "<": a < b, "max": max(a, b),
+            "~": ~a, "?": b if a else a,
+        }[symbol]  # fmt: skip
+        return text, int(value), holds and (also or symbol == "~") and abs(value) < 2**63
+
+    texts, values = [], []
+    while len(texts) < 60:
+        text, value, simple = made(3)
+        kinds = tuple((name, kind_of(one)) for name, one in numbers.items())
+        try:
+            expression_of(f"i + ({text})", (("i", np.dtype(np.int64)), *kinds), True).check([None, *numbers.values()])
+        except pydp.InvalidArgument:
+            assert not simple, text
+            continue
+        assert -(2**63) <= value < 2**63, text
+        texts.append(text)
+        values.append(value)
+    i = np.arange(len(texts))
+    for part in range(0, len(texts), 15):
+        text = "".join(f"i == {n} ? 0 * i + ({texts[n]}) : " for n in range(part, part + 15)) + "i"
+        given = {name: one for name, one in numbers.items() if name in text}
+        same(pydp.evaluate(text, i=i, **given)[part : part + 15], np.array(values[part : part + 15]))
 
 
 @pytest.mark.oclgrind

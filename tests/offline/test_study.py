@@ -217,6 +217,11 @@ def test_the_command_names_the_limiter_and_other_candidates(tmp_path: Path, monk
     assert "scan of 10x30 float64" in explained("--target", "gfx90a", "scan", str(tmp_path / "x.npy"), "axis=0")
 
 
+@needs_clang
+def test_the_command_compiles_functions_without_specializations() -> None:
+    assert "elementwise_copy" in explained("--target", "sm_70", "flip", "100")
+
+
 @pytest.mark.parametrize(
     ("words", "title"),
     [

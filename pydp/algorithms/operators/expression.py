@@ -352,12 +352,18 @@ class _Parser(grammar._Parser):
     def _must_hold(self, node: Node, *dtypes: np.dtype) -> None:
         """Refuse a weak integer that none of the dtypes holds, or check it when the given numbers are known.
 
-        Weak integers are computed in 64 bits. Conversions to integers of 64 bits are right even after an overflow;
-        before others, int64 must hold the value."""
+        Weak integers are computed in 64 bits. Conversions to integers of 64 bits are right even after an overflow, if
+        64 bits hold the operands; before others, int64 must hold the value."""
         values = _whole_values(node, {})
         if values is None:
             self.checks.append((node, dtypes))
         _check_held(values, dtypes)
+
+    def _check_operands(self, kind: Kind, *operands: Node) -> None:
+        """Refuse numbers that are passed as floats, because 64 bits do not hold them, as operands of integers."""
+        for one in operands:
+            if kind is int and self._is_wide(one) and not one.children[0].type.is_integer:
+                self._must_hold(one, _LONG, _ULONG)
 
     def _wide(self, node: Node, dtype: Kind) -> Node:
         """A literal or given number that int64 does not hold, as a weak integer."""
@@ -432,7 +438,9 @@ class _Parser(grammar._Parser):
         )
 
     def _number(self, word: str) -> Node:
-        if word.isascii() and word.isdigit() and word[0] != "0" and len(word) <= 20 and int(word) >= 1 << 63:
+        if word.isascii() and word.isdigit() and word[0] != "0" and (len(word) > 20 or int(word) >= 1 << 63):
+            if len(word) > 20 or int(word) >= 1 << 64:
+                raise Refused(f"{quoted(word)} is too large; integers below 2**64 are accepted")
             return self._wide(grammar._literal(f"{word}UL"), _ULONG)
         node = grammar._literal(word)
         if node.type.name == "real":
@@ -452,6 +460,7 @@ class _Parser(grammar._Parser):
         if symbol in _COMPARISONS:
             return self._is(self._compared(symbol, left, right), _BOOL)
         first, second, result = self._resolved(_UFUNCS[symbol], f"the operator {symbol!r}", left, right)
+        self._check_operands(result, left, right)
         one, other = self.to(left, first), self.to(right, second)
         if result is int and symbol in ("%", "<<", ">>"):
             for operand in (left, right) if symbol != "<<" else (right,):
@@ -520,10 +529,12 @@ class _Parser(grammar._Parser):
             return self._is(unary("!", self.to(operand, _BOOL)), _BOOL)
         if kind == _BOOL:
             raise Refused(f"the operator {symbol!r} is not defined for bool; '!' and '~' are accepted")
+        self._check_operands(kind, operand)
         return self._narrow(unary(symbol, operand), kind)
 
     def _choice(self, condition: Node, yes: Node, no: Node) -> Node:
         met = self.common(yes, no)
+        self._check_operands(met, yes, no)
         return self._narrow(conditional(self.to(condition, _BOOL), self.to(yes, met), self.to(no, met)), met)
 
     def _cast(self, target: Type, operand: Node) -> Node:
