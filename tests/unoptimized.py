@@ -2,7 +2,8 @@
 
 PoCL takes seconds to optimize such a kernel, four fifths of the lane's time. The tests marked `oclgrind`, which reach
 every kernel, run first and build theirs optimized, as users have them; later tests use these, too. The lane `methods`
-builds them optimized by another method, and the lanes of other drivers build all kernels optimized.
+runs the same tests, with another method. Other specializations of kernels with barriers are optimized in the lanes of
+other drivers, and on PoCL by `python tests/drivers/lane.py pocl pytest`.
 """
 
 from __future__ import annotations

@@ -247,9 +247,7 @@ class Run:
             self.report.begin(stage.letter, check.name)
             began = time.monotonic()
             limit = min(stage.limit, check.limit)
-            result = self._worker.run(
-                stage.letter, check.name, limit, max(0.0, deadline - began), self.report.rates()
-            )
+            result = self._worker.run(stage.letter, check.name, limit, max(0.0, deadline - began), self.report.rates())
             if result["status"] == "unfinished":
                 self._unfinished(stage, check, result["note"])
                 return

@@ -15,7 +15,9 @@ def line(result: dict[str, Any]) -> str:
     if "earlier" in result and result["status"] != "failed":
         own = {key: value for key, value in result.items() if key != "earlier"}
         now = ": ".join(filter(None, (f"{result['status']} now", line(own))))
-        return f"failed in an earlier run ({result['earlier'].get('note')}); {now}"
+        earlier = result["earlier"]
+        note = f" ({earlier.get('note')})" if earlier["status"] == "failed" else ""
+        return f"{earlier['status']} in an earlier run{note}; {now}"
     if result.get("note"):
         return str(result["note"])
     figures = result.get("figures", {})

@@ -27,7 +27,7 @@ def versions() -> dict[str, str]:
 
 
 def peers() -> list[str]:
-    """The installed packages beside which stage (e) measures, with their versions."""
+    """The installed packages beside which stage (e) measures, with their versions; stage (a) lists them, too."""
     return [f"{package} {version}" for package, version in _installed(_PEERS).items()]
 
 
@@ -106,6 +106,6 @@ def _plain(value: Any) -> Any:
 CHECKS = (
     Check("profile", _profile),
     Check("driver", _driver),
-    Check("versions", _versions),
+    Check("versions", _versions, depends_on=peers),
     Check("doctor", _doctor),
 )
