@@ -71,6 +71,12 @@ def select(
     return _found(trimmed, "select", x, mask, predicate, count, length, where)
 
 
+def selected(x: Any, predicate: Any, count: Any, **where: Any) -> Any:
+    """As `select` for a device array that the device can select from at once, without waiting: an array with space for
+    all elements, of which the first ones are the kept elements; their number is `count`. where: queue, wait_for."""
+    return _launched("select", x, None, predicate, count, None, **{"device": None, "spec": None, **where})[0]
+
+
 def compress(
     mask: Any,
     x: Any,

@@ -21,6 +21,7 @@ from pyopencl.tools import (
 )
 from pytools import memoize_method
 
+from pydp.compat.pyopencl import direct
 from pydp.compat.pyopencl.devices import build, has_double, mapping_of, scratch
 from pydp.compat.pyopencl.scan import GenericScanKernel, ScanTemplate
 
@@ -137,6 +138,8 @@ def copy_if(
     ary: Any, predicate: str, extra_args: Any = None, preamble: str = "", queue: Any = None, wait_for: Any = None
 ) -> tuple[Any, Any, Any]:
     """Copy the elements for which `predicate` (C, of ``ary[i]``) holds: the copies, their number, the event."""
+    if not extra_args and not preamble and (found := direct.select(ary, predicate, queue, wait_for)) is not None:
+        return found
     variables = (("predicate", predicate),)
     out, count, event = _selected(_copy_if, 1, ary, variables, extra_args, preamble, queue, wait_for)
     return out, count, event

@@ -22,6 +22,7 @@ from pyopencl.tools import (
     get_arg_offset_adjuster_code,
 )
 
+from pydp.compat.pyopencl import direct
 from pydp.compat.pyopencl.access import (
     Access,
     access,
@@ -322,6 +323,8 @@ class _ArrayScanKernel(GenericScanKernel):
             preamble=preamble,
             devices=devices,
         )
+        inclusive = self.ary_output_statement == InclusiveScanKernel._statement
+        self._operator = direct.operator_of(scan_expr, self.dtype, preamble, options) if inclusive else None
 
     @property
     def ary_output_statement(self) -> str:
@@ -343,19 +346,22 @@ class _ArrayScanKernel(GenericScanKernel):
         if not input_ary.flags.forc:
             raise RuntimeError(f"{type(self)} cannot handle non-contiguous arrays")
         (n,) = input_ary.shape
-        if n:
+        if n and not (self._operator and direct.scan(self._operator, input_ary, output_ary, queue)):
             event = GenericScanKernel.__call__(self, input_ary, output_ary, allocator=allocator, queue=queue)
             output_ary.add_event(event)
         return output_ary
 
 
 class InclusiveScanKernel(_ArrayScanKernel):
-    """An inclusive scan of an array: :class:`pyopencl.scan.InclusiveScanKernel`."""
+    """An inclusive scan of an array: :class:`pyopencl.scan.InclusiveScanKernel`. Larger arrays are scanned by
+    :func:`pydp.scan`, if it takes the operator."""
+
+    _statement = "output_ary[i] = item;"
 
     @property
     def ary_output_statement(self) -> str:
         """The statement that stores a result."""
-        return "output_ary[i] = item;"
+        return self._statement
 
 
 class ExclusiveScanKernel(_ArrayScanKernel):

@@ -1,0 +1,76 @@
+"""Calls of pyopencl's algorithms that are algorithms of pydp: scans with an operator, and selections by a condition.
+
+A call is one if pydp's grammar of operators accepts the caller's text, with the same values as the C text. The kernels
+of pydp are faster, because they know what the text does. All other calls run the caller's text as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pyopencl.array as cl_array
+
+import pydp
+from pydp.algorithms.operators import operator_text
+from pydp.algorithms.select import selected
+from pydp.errors import PydpError
+
+_FEWEST = 1 << 16  # elements of a call; with fewer, the kernels of this package start sooner
+_ELEMENT = re.compile(r"\bary\s*\[\s*i\s*\]")
+_NUMBER = re.compile(r"(?<![\w.])(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\w*")
+
+
+def operator_of(text: str, dtype: np.dtype, preamble: str, options: Any) -> str | None:
+    """The operator of a scan as text for pydp, or None if the C text may mean something else."""
+    if dtype.kind not in "iuf" or preamble.strip() or options or _differs(text, dtype):
+        return None
+    try:
+        operator_text(text, dtype)
+    except PydpError:
+        return None
+    return text
+
+
+def scan(operator: str, source: cl_array.Array, target: cl_array.Array, queue: Any) -> bool:
+    """Enqueue an inclusive scan to another array, or in place. False: nothing is done."""
+    if not _accepted(source):
+        return False
+    try:
+        pydp.scan(source, operator, out=target, queue=queue)
+    except PydpError:
+        return False
+    return True
+
+
+def select(ary: Any, predicate: str, queue: Any, wait_for: Any) -> tuple[Any, Any, Any] | None:
+    """The kept elements in an array with space for all, their number, the event; None: nothing is done."""
+    if not isinstance(ary, cl_array.Array) or not _accepted(ary) or len(ary) > np.iinfo(np.int32).max:
+        return None
+    text = _ELEMENT.sub("x", predicate)
+    if re.search(r"\bx\b", predicate) or _differs(text, ary.dtype):
+        return None
+    count = ary._new_with_changes(data=None, offset=0, shape=(), strides=(), dtype=np.dtype(np.uint32))
+    signed = count._new_with_changes(data=count.base_data, offset=count.offset, dtype=np.dtype(np.int32))
+    try:
+        kept = selected(ary, text, signed, queue=queue or ary.queue, wait_for=wait_for)
+    except PydpError:
+        return None
+    event = kept.events[-1]
+    count.add_event(event)
+    return kept, count, event
+
+
+def _accepted(array: cl_array.Array) -> bool:
+    """Whether pydp's kernels are worth their start for an array, and give what pyopencl's would."""
+    return array.size >= _FEWEST and array.ndim == 1 and array.flags.forc and array.dtype.kind in "iuf"
+
+
+def _differs(text: str, dtype: np.dtype) -> bool:
+    """Whether a text has a number that is a double in C, and that pydp would convert to another dtype."""
+    return dtype != np.float64 and any(
+        re.search(r"[.e]", word) is not None and word[-1] != "f"
+        for word in map(str.lower, _NUMBER.findall(text))
+        if not word.startswith("0x")
+    )

@@ -1,0 +1,100 @@
+"""Calls of pydp.compat.pyopencl that run pydp's algorithms: which ones, and their values against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyopencl as cl
+import pyopencl.array as cl_array
+import pytest
+
+from pydp.compat.pyopencl import direct
+from pydp.compat.pyopencl.algorithm import copy_if, remove_if
+from pydp.compat.pyopencl.scan import GenericScanKernel, InclusiveScanKernel
+
+
+@pytest.fixture(autouse=True)
+def _short_arrays_too(monkeypatch):
+    monkeypatch.setattr(direct, "_FEWEST", 1)
+
+
+@pytest.fixture
+def texts_run(monkeypatch):
+    """The calls that run the caller's C text."""
+    calls = []
+    plain = GenericScanKernel.__call__
+
+    def counted(self, *args, **named):
+        calls.append(self)
+        return plain(self, *args, **named)
+
+    monkeypatch.setattr(GenericScanKernel, "__call__", counted)
+    return calls
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize(("op", "ufunc"), [("a+b", np.add), ("max(a, b)", np.maximum), ("b > a ? b : a", np.maximum)])
+def test_scans(device, texts_run, op, ufunc):
+    x = np.random.default_rng(0).integers(-50, 50, 700).astype(np.int32)
+    scan = InclusiveScanKernel(device.context, np.int32, op, neutral="0" if op == "a+b" else "-100")
+    array = cl_array.to_device(device.queue, x)
+    made = scan(array, "new")
+    assert made.events and np.array_equal(made.get(), ufunc.accumulate(x)) and np.array_equal(array.get(), x)
+    scan(array[100:])  # in place, inside its buffer
+    assert np.array_equal(array.get(), np.concatenate([x[:100], ufunc.accumulate(x[100:])]))
+    assert not texts_run
+
+
+def test_scans_of_the_callers_text(device, texts_run):
+    x = np.arange(100, dtype=np.int32)
+    given = {"preamble": "#define a (100 + a)"}, {"options": ["-DN_OF_CALLER=1"]}, {}
+    for options, text in zip(given, ("b", "a+b", "(a)+(int)(b*1.0)"), strict=True):
+        array = cl_array.to_device(device.queue, x)
+        if text[-2:] == "0)" and "cl_khr_fp64" not in device.cl.extensions:
+            continue
+        InclusiveScanKernel(device.context, np.int32, text, neutral="0", **options)(array)
+        assert np.array_equal(array.get(), x if text == "b" else np.cumsum(x)), text
+        assert texts_run.pop() and not texts_run
+
+
+@pytest.mark.oclgrind
+def test_selections(device, texts_run):
+    x = np.random.default_rng(0).integers(-50, 50, 700).astype(np.int32)
+    array = cl_array.to_device(device.queue, x)
+    start = cl.UserEvent(device.context)
+    for call, kept in ((copy_if, x % 3 == 1), (remove_if, x % 3 != 1)):
+        out, count, event = call(array, "ary[i] % 3 == 1 || ary [ i ] % 3 == -2", wait_for=[start])
+        start.set_status(cl.command_execution_status.COMPLETE) if call is copy_if else None
+        event.wait()
+        assert out.shape == x.shape and count.shape == () and count.dtype == np.uint32
+        kept = kept | (x % 3 == -2) if call is copy_if else kept & (x % 3 != -2)
+        assert int(count.get()) == kept.sum() and np.array_equal(out.get()[: kept.sum()], x[kept])
+    out, count, _ = copy_if(array[5:], "ary[i] > 7 && !(ary[i] & 1)", queue=device.queue)
+    expected = x[5:][(x[5:] > 7) & (x[5:] & 1 == 0)]
+    assert np.array_equal(out.get()[: int(count.get())], expected)
+    assert not texts_run
+
+
+@pytest.mark.parametrize(
+    "predicate", ["i % 2 == 0", "ary[i + 1 - 1] > 3", "ary[i] > 3 && ary[0] < 100", "ary[i] > 2.5"]
+)
+def test_selections_by_the_callers_text(device, texts_run, predicate):
+    if "2.5" in predicate and "cl_khr_fp64" not in device.cl.extensions:
+        pytest.skip("the device has no float64")
+    x = np.arange(-20, 20, dtype=np.float32)
+    kept = {"i": np.arange(40) % 2 == 0, "2": x > 2.5}.get(
+        predicate[0] if predicate[0] == "i" else predicate[-3], x > 3
+    )
+    out, count, _ = copy_if(cl_array.to_device(device.queue, x), predicate)
+    assert np.array_equal(out.get()[: int(count.get())], x[kept])
+    assert len(texts_run) == 1
+
+
+def test_a_float_is_compared_with_a_double_as_in_c(device):
+    if "cl_khr_fp64" not in device.cl.extensions:
+        pytest.skip("the device has no float64")
+    x = np.full(100, 0.1, np.float32)  # above 0.1 in float64
+    assert int(copy_if(cl_array.to_device(device.queue, x), "ary[i] > 0.1")[1].get()) == 100
+    assert int(copy_if(cl_array.to_device(device.queue, x), "ary[i] > 0.1f")[1].get()) == 0
+    assert not direct._differs("x > 1.5f && x < 2e3f || x > 7 && x < .5F || x == 0xe", np.dtype("f4"))
+    for text in ("x > 1.5", "1e3 < x", "x < 1.", "x > .5 + 1.0f", "x > 1.5e-3"):
+        assert direct._differs(text, np.dtype("f4")) and not direct._differs(text, np.dtype("f8"))
