@@ -103,6 +103,16 @@ ${T} lane_${kind}_${T}(${T} a) {
 #else
 #define lane_${kind}_${T}(a) (a)
 #endif
+% elif kind == "complement":
+// ~a for scalars of 32 and 64 bits. One driver loses it in scalar code with a minimum, a maximum or a selection. The
+// number of dimensions is less than 256, but that driver's compiler does not know it.
+#ifdef HIDE_COMPLEMENT
+${T} lane_complement_${T}(${T} a) {
+    return a ^ (${T})((${T})-1 + (${T})(get_work_dim() >> 8));
+}
+#else
+#define lane_complement_${T}(a) (~(${T})(a))
+#endif
 % elif kind in ("floordiv", "mod"):
 ${T} lane_${kind}_${T}(${T} first, ${T} second) {
     const ${W} a = convert_${W}(first), b = convert_${W}(second), zero = (${W})0, one = (${W})1;

@@ -10,6 +10,7 @@
 ##   work-item writes the value that it read. Launch as probe. out: int[groups * size].
 ##   kernel alone(counts, steps, groups): work-groups of one work-item; the first `groups` of them skip a loop. Each
 ##   adds to its count; code that runs twice adds twice. Launch: work-groups of 1. counts: int[number of work-groups].
+##   kernel complements(values, others): values[i] = max(values[i], ~others[i]). Launch: work-groups of 1.
 ## mode "subgroup": kernels layout_N(out, wrong), one for each N of `sizes`: wrong[0] counts the work-items whose
 ##   subgroup and lane differ from local id / size and local id % size; out[0] is the subgroup size. One work-group of
 ##   `size` work-items.
@@ -87,6 +88,13 @@ void alone(__global int *counts, const int steps, const int groups)
         counts[group] += value;
     }
     counts[group] += 2;
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
+void complements(__global int *values, __global const int *others)
+{
+    const int group = (int)get_group_id(0);
+    values[group] = max(values[group], ~others[group]);
 }
 % else:
 % if not cl_std.startswith("CL3"):

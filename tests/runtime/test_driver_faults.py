@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -115,6 +119,79 @@ def test_division_and_remainder(device, dtype):
     y = np.zeros_like(x)
     pydp.forall(len(x), divided, y, x, spec={"mapping": "simt"})
     np.testing.assert_array_equal(y, np.stack(np.divmod(x[:, 0], x[:, 1]), axis=1))
+
+
+def extremes(idx, y, x):
+    i = idx[0]
+    y[i, 0] = max(x[i, 0], ~x[i, 1])
+    y[i, 1] = min(~x[i, 0], ~x[i, 1])
+    y[i, 2] = max(x[i, 0] - 1 - x[i, 1], x[i, 0])
+    if -1 - x[i, 0] > x[i, 1]:
+        y[i, 3] = x[i, 1] ^ -1
+    else:
+        y[i, 3] = x[i, 0]
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("spec", [{"mapping": "simt"}, {}])
+def test_complements_and_extremes(device, dtype, spec):
+    some = np.array([0, 1, -1, 5, -7, 100, np.iinfo(dtype).max // 3, np.iinfo(dtype).min // 3, 9, -12, 3, 2, 1], dtype)
+    x = np.stack([some, some[::-1] * 2 // 3], axis=1)
+    y = np.zeros((len(x), 4), dtype)
+    pydp.forall(len(x), extremes, y, x, spec=spec)
+    a, b = x.T
+    want = [np.maximum(a, ~b), np.minimum(~a, ~b), np.maximum(a - 1 - b, a), np.where(~a > b, ~b, a)]
+    np.testing.assert_array_equal(y, np.stack(want, axis=1))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.uint32, np.int64, np.uint64])
+def test_complements_and_extremes_of_operators(device, dtype):
+    ends = np.iinfo(dtype)
+    a = np.array([0, 1, ends.min, ends.max, 5, 3, 7], dtype)
+    b = a[::-1].copy()
+    np.testing.assert_array_equal(pydp.evaluate("max(a, ~b)", a=a, b=b), np.maximum(a, ~b))
+    np.testing.assert_array_equal(pydp.evaluate("a > ~b ? ~b : ~a", a=a, b=b), np.where(a > ~b, ~b, ~a))
+    np.testing.assert_array_equal(pydp.evaluate("min(a - 1 - b, a)", a=a, b=b), np.minimum(a - dtype(1) - b, a))
+    assert pydp.reduce(a, "~min(~a, ~b)") == max(a)
+    np.testing.assert_array_equal(pydp.scan(a, "~max(~a, ~b)"), np.minimum.accumulate(a))
+    np.testing.assert_array_equal(np.asarray(~pydp.field(a) < b), ~a < b)
+
+
+_BEFORE = """
+import json, sys
+import numpy as np
+import pyopencl as cl
+import pyopencl.array
+from pydp.runtime.device.quirks import loaded_libraries
+from pydp.runtime.drivers.find import raw_devices
+platform, device = next(one for one in raw_devices() if one[0].name == sys.argv[1] and one[1].name == sys.argv[2])
+context = cl.Context([device])
+queue = cl.CommandQueue(context)
+loaded_libraries.cache_clear()  # as if pydp had not asked for the drivers
+import pydp
+x = cl.array.to_device(queue, np.arange(-9, 9, dtype=np.int32))
+evaluated = pydp.evaluate("max(x, ~x)", x=x)
+y = cl.array.zeros(queue, 18, np.int32)
+
+def larger(idx, y, x):
+    y[idx[0]] = max(x[idx[0]], ~x[idx[0]])
+
+pydp.forall(18, larger, y, x, group=1, spec={"mapping": "simt"})
+print(json.dumps([evaluated.get().tolist(), y.get().tolist()]))
+"""
+
+
+def test_complements_in_a_context_made_before_pydp_was_used(device, tmp_path):
+    environment = {**os.environ, "PYDP_CACHE_DIR": str(tmp_path), "PYOPENCL_NO_CACHE": "1"}
+    for name in device.quirks.environment:
+        environment.pop(name, None)
+    program = tmp_path / "before.py"  # a file: pydp reads the source of `larger`
+    program.write_text(_BEFORE)
+    command = [sys.executable, str(program), device.cl.platform.name, device.cl.name]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
+    x = np.arange(-9, 9)
+    assert json.loads(done.stdout.splitlines()[-1]) == [np.maximum(x, ~x).tolist()] * 2
 
 
 def test_kernels_run_in_groups_of_the_size_that_they_report(device):

@@ -109,3 +109,27 @@ def test_variables_of_the_driver_are_set_before_its_first_use(monkeypatch: pytes
     DeviceCore(ClDevice)  # type: ignore[arg-type]
     assert os.environ["POCL_PREGION_VALUE_REMAT"] == "0"
     assert os.environ["POCL_FORCE_PARALLEL_OUTER_LOOP"] == "0"
+
+
+def test_options_of_a_driver_are_added_to_those_of_the_user() -> None:
+    intel = quirks_of("Intel(R) OpenCL", "Xeon", "2026.22.10.0", "cpu")
+    (option,) = intel.environment.values()
+    variables = {"CL_CONFIG_LLVM_OPTIONS": "-one -two"}
+    for _ in range(2):
+        intel.set_variables(variables)
+        assert variables == {"CL_CONFIG_LLVM_OPTIONS": f"-one -two {option}"}
+    variables.clear()
+    intel.set_variables(variables)
+    assert variables == {"CL_CONFIG_LLVM_OPTIONS": option}
+    for version in ("2026.21.7.0", "2026.23.1"):  # such a runtime may end the process, because it lacks the option
+        assert not quirks_of("Intel(R) OpenCL", "Xeon", version, "cpu").environment
+
+
+def test_programs_of_a_process_that_used_the_driver_before_have_other_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    intel = quirks_of("Intel(R) OpenCL", "Xeon", "2026.22.10.0", "cpu")
+    assert intel.parsed_once is not None
+    library, option = intel.parsed_once
+    monkeypatch.setattr(quirks, "loaded_libraries", lambda: "/usr/lib/libc.so.6")
+    assert intel.with_late_variables() is intel and option in intel.build_options
+    monkeypatch.setattr(quirks, "loaded_libraries", lambda: f"/opt/{library}.so.2026.22.10.0")
+    assert set(intel.build_options) - set(intel.with_late_variables().build_options) == {option}

@@ -31,7 +31,7 @@ from pydp.dtypes import c_member
 DEEPEST = 128
 """The largest depth of nested brackets; compilers accept 256."""
 
-# as_TYPE, lane_wide_TYPE and lane_order_TYPE may be macros that add brackets.
+# as_TYPE, lane_wide_TYPE, lane_order_TYPE and lane_complement_TYPE may be macros that add brackets.
 _AS_DEPTH = 2
 _MACRO_DEPTH = 3
 _ROUNDINGS = {"_rte": "rint", "_rtp": "ceil", "_rtn": "floor", "_rtz": "trunc"}
@@ -100,7 +100,10 @@ class Expressions:
         operand = node.children[0]
         if node.symbol == "-" and node.type.is_signed and operand.kind != "literal":
             return _signed(_before("-", self._unsigned(parts[0], operand, node.type)), node.type)
-        return _before(node.symbol, parts[0] if node.symbol == "!" else self._wide(parts[0], operand.type))
+        part = parts[0] if node.symbol == "!" else self._wide(parts[0], operand.type)
+        if node.symbol == "~" and node.type.width == 1:  # one driver loses complements
+            return replace(self._helper("complement", str(node.type), [part]), depth=part.depth + _MACRO_DEPTH)
+        return _before(node.symbol, part)
 
     def _binary(self, node: Node, parts: Sequence[_C]) -> _C:
         left, right = node.children

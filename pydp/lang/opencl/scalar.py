@@ -98,7 +98,10 @@ class ScalarC(Visitor):
             return f"(!{value})"
         if dtype.kind == "f":
             return f"(-{value})"
-        text = f"~{value}" if op == "invert" else f"(0u - ({unsigned_type(dtype)}){value})"
+        if op == "invert":  # one driver loses complements
+            text = self.helper("complement", private_type(dtype) if dtype.itemsize >= 4 else "int", value)
+        else:
+            text = f"(0u - ({unsigned_type(dtype)}){value})"
         text = f"(({dtypes.c_name(dtype)}){text})"
         return self.kept(text, dtype) if dtype.itemsize < 4 else text
 

@@ -44,8 +44,8 @@ class DeviceCore:
         self.driver_version = cl_device.driver_version.strip(" \0")
         self.driver = driver_key(self.platform)
         self.kind = _kind(cl_device, self.driver)
-        self.quirks = quirks_of(self.platform, self.name, self.driver_version, self.kind)
-        os.environ.update(self.quirks.environment)  # before the driver compiles anything
+        self.quirks = quirks_of(self.platform, self.name, self.driver_version, self.kind).with_late_variables()
+        self.quirks.set_variables(os.environ)  # before the driver compiles anything
         versions = (cl_device.platform.version, self.driver_version, cl_device.version)
         identity = "\n".join((self.platform, self.name, *versions))
         self.uid = f"{self.driver}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"

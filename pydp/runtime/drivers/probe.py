@@ -28,7 +28,7 @@ from pydp.runtime.programs.program import kernel
 if TYPE_CHECKING:
     from pydp.runtime.device.core import DeviceCore
 
-_VERSION = 2  # of the probe; a new version probes every device again
+_VERSION = 3  # of the probe; a new version probes every device again
 _SECONDS = 120.0
 _COMMAND = "from pydp.runtime.drivers.probe_process import main; main()"
 _FAILURE_KEPT_SECONDS = 86400
@@ -160,7 +160,7 @@ def _group_probe(device: DeviceCore) -> str | None:
         np.zeros(_GROUPS, np.float64),
     )
     wrong = _judge(rows.reshape(_GROUPS, size + 2), int(ticket[0]), int(wide[0]), real, profile)
-    return wrong or _held_probe(device, size) or _alone_probe(device, size)
+    return wrong or _held_probe(device, size) or _alone_probe(device, size) or _complement_probe(device, size)
 
 
 def _held_probe(device: DeviceCore, size: int) -> str | None:
@@ -185,6 +185,17 @@ def _alone_probe(device: DeviceCore, size: int) -> str | None:
     expected[:skipping] = 1
     if not np.array_equal(got, expected + 2):
         return "work-groups of one work-item run some statements twice"
+    return None
+
+
+def _complement_probe(device: DeviceCore, size: int) -> str | None:
+    """Check the maximum of a number and a complement in scalar code."""
+    complements = kernel(device, "probe.mako", "complements", _params(device, "group", size))
+    values = np.arange(_GROUPS, dtype=np.int32) - 20
+    others = values[::-1] * np.int32(3)
+    got, _ = _launch(device, complements, (_GROUPS,), (1,), values, others.copy())
+    if not np.array_equal(got, np.maximum(values, ~others)):
+        return "the maximum of an integer and the complement of another one is wrong"
     return None
 
 
