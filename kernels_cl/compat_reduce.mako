@@ -1,9 +1,10 @@
 ## The kernels of pydp.compat.pyopencl.reduction on CPUs: a reduction of expressions that the caller wrote in OpenCL C.
 ##  1. NAME_stage1: one work-item for each part of the range. It has `lanes` independent sums, so that their operations
-##     overlap or become vector operations: like pyopencl's, the reduction must be commutative.
+##     overlap or become vector operations: like pyopencl's, the reduction must be commutative. After `block` elements
+##     each, they are reduced, and the results are reduced in pairs, so that sums of floats are accurate.
 ##  2. NAME_stage2: one work-item reduces the results of the parts.
 ## Parameters: reduce_expr, map_expr, neutral, preamble: text of the caller; arguments, adjust_offsets; value: C type; name,
-## lanes, double_support.
+## lanes, block, double_support.
 <%namespace name="common" file="compat_common.mako"/>
 ${common.definitions(double_support)}
 #define PCL_READ_AND_MAP(i) (${map_expr})
@@ -27,19 +28,34 @@ void ${name}_stage1(global pcl_out_type* pcl_out__base, const long pcl_out__offs
     pcl_out_type pcl_acc = ${neutral};  // may be an initializer in braces, which cannot be assigned
     const pcl_out_type pcl_neutral = pcl_acc;
     long pcl_k = pcl_begin;
-    if (pcl_end - pcl_begin >= ${2 * lanes}) {
+    pcl_out_type pcl_levels[56];
+    long pcl_blocks = 0;
+    while (pcl_end - pcl_k >= ${lanes}) {
+        const long pcl_block_end = min(pcl_end, pcl_k + ${block * lanes});
         pcl_out_type pcl_sums[${lanes}];
         for (int pcl_l = 0; pcl_l < ${lanes}; ++pcl_l) pcl_sums[pcl_l] = pcl_neutral;
         if (pcl_step == 1)
-            for (; pcl_k + ${lanes} <= pcl_end; pcl_k += ${lanes}, pcl_at += ${lanes}) {
+            for (; pcl_k + ${lanes} <= pcl_block_end; pcl_k += ${lanes}, pcl_at += ${lanes}) {
                 ${lane_loop("pcl_at + pcl_l")}
             }
         else
-            for (; pcl_k + ${lanes} <= pcl_end; pcl_k += ${lanes}, pcl_at += ${lanes} * pcl_step) {
+            for (; pcl_k + ${lanes} <= pcl_block_end; pcl_k += ${lanes}, pcl_at += ${lanes} * pcl_step) {
                 ${lane_loop("pcl_at + pcl_l * pcl_step")}
             }
-        for (int pcl_l = 0; pcl_l < ${lanes}; ++pcl_l) pcl_acc = PCL_REDUCE(pcl_acc, pcl_sums[pcl_l]);
+<% half = lanes // 2 %>
+% while half:
+        for (int pcl_l = 0; pcl_l < ${half}; ++pcl_l)
+            pcl_sums[pcl_l] = PCL_REDUCE(pcl_sums[pcl_l], pcl_sums[pcl_l + ${half}]);
+<% half //= 2 %>
+% endwhile
+        // Two results of equally many blocks become one of twice as many.
+        int pcl_level = 0;
+        for (; pcl_blocks >> pcl_level & 1; ++pcl_level) pcl_sums[0] = PCL_REDUCE(pcl_levels[pcl_level], pcl_sums[0]);
+        pcl_levels[pcl_level] = pcl_sums[0];
+        ++pcl_blocks;
     }
+    for (int pcl_level = 0; pcl_level < 56; ++pcl_level)
+        if (pcl_blocks >> pcl_level & 1) pcl_acc = PCL_REDUCE(pcl_acc, pcl_levels[pcl_level]);
     for (long i = pcl_at; pcl_k < pcl_end; ++pcl_k, i += pcl_step) pcl_acc = PCL_REDUCE(pcl_acc, PCL_READ_AND_MAP(i));
     pcl_out[get_group_id(0)] = pcl_acc;
 }

@@ -32,7 +32,7 @@ import functools
 import operator
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import BuiltinFunctionType
 from typing import Any
 
@@ -40,7 +40,7 @@ import numpy as np
 
 from pydp.algorithms.operators.grammar import LONGEST, parse, refused
 from pydp.algorithms.operators.text import Expressions
-from pydp.algorithms.operators.tree import Refused, listed, quoted, shown, type_of
+from pydp.algorithms.operators.tree import Node, Refused, listed, quoted, shown, type_of
 from pydp.dtypes import c_declarations, c_literal, c_member, c_name, check_computed, is_record, native, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.runtime.bounded import BoundedCache
@@ -175,14 +175,31 @@ def _from_text(op: str, dtype: np.dtype) -> Operator:
         return _named(op, dtype)
     if len(op) <= LONGEST and op.isidentifier() and op not in ("a", "b"):
         raise InvalidArgument(f"op {quoted(op)} is not the name of an operator; {_ACCEPTED}")
+    tree = parse(op, dtype, "op")
+    same = _same_name(tree)
+    if same and dtype.kind != "c":  # complex numbers are vectors in expressions
+        return _known_as(same, op, dtype)
     expressions = Expressions()
-    text = _c_text(expressions, op, dtype, dtype, "op")
+    text = _c_text(expressions, tree, op, dtype, "op")
     return _of_expressions(op, dtype, f"return {text};", expressions)
 
 
-def _c_text(expressions: Expressions, text: str, dtype: np.dtype, result: np.dtype, what: str) -> str:
-    """The C source of an expression in a and b of `dtype`, converted to the dtype `result`."""
-    tree = parse(text, dtype, what)
+def _same_name(tree: Node) -> str:
+    """The name of the operator that an expression applies to a and b, such as + for ``a + b``; "" for others."""
+    symbol = {"min": "min", "max": "max"}.get(tree.symbol, "") if tree.kind == "call" else tree.symbol
+    operands = [(one.kind, one.symbol) for one in tree.children]
+    found = symbol in NAMES and tree.kind in ("binary", "call") and operands == [("name", "a"), ("name", "b")]
+    return symbol if found else ""
+
+
+def _known_as(same: str, name: str, dtype: np.dtype) -> Operator:
+    """The operator named `same`, which has versions for vectors, for an equal expression or function. As for others,
+    there is no result without elements."""
+    return replace(_named(same, dtype), name=name, start=None)
+
+
+def _c_text(expressions: Expressions, tree: Node, text: str, result: np.dtype, what: str) -> str:
+    """The C source of a parsed expression in a and b, converted to the dtype `result`."""
     try:
         return expressions.assignable(tree, result)
     except Refused as error:
@@ -226,7 +243,8 @@ def _from_items(items: tuple[tuple[str, str], ...], dtype: np.dtype) -> Operator
             raise InvalidArgument(
                 f"op: field {quoted(field)} of {_dtype_text(dtype)} is an array; an expression cannot compute an array"
             )
-        text = _c_text(expressions, expression, dtype, result, f"op[{quoted(field)}]")
+        what = f"op[{quoted(field)}]"
+        text = _c_text(expressions, parse(expression, dtype, what), expression, result, what)
         lines.append(f"r.{c_member(field)} = {text};")
     name = "{" + ", ".join(f"{field}: {text}" for field, text in sorted(items)) + "}"
     body = " ".join([*lines, "return r;"])
@@ -251,6 +269,8 @@ def _lowered(op: Any, dtype: np.dtype) -> Operator:
     lowered = vector_operator(op, (dtype, dtype), dtype)
     others = missing_declarations(dtype, lowered.dtypes)
     name = getattr(op, "__name__", type(op).__name__)
+    if lowered.operation:
+        return _known_as(lowered.operation, name, dtype)
     body = f"return {lowered.name}(a, b);"
     text = others + lowered.text + "\n"
     return Operator(name, dtype, body, declarations=text, iterations=lowered.iterations, computes=tuple(lowered.dtypes))

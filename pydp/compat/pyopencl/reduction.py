@@ -41,6 +41,7 @@ _SMALLEST = 8192  # elements of a part: fewer are reduced sooner than a work-ite
 _PARTS = 4  # of a compute unit
 _VECTORS = 128  # bytes of the independent sums of numbers: two of the largest vectors
 _RECORDS = 4  # independent sums of other types
+_BLOCK = 64  # elements that are added to one of the independent sums
 
 
 def __getattr__(name: str) -> Any:
@@ -97,6 +98,7 @@ class ReductionKernel(original.ReductionKernel):
             "value": dtype_to_ctype(self.dtype_out),
             "name": name,
             "lanes": min(64, _VECTORS // self.dtype_out.itemsize) if plain else _RECORDS,
+            "block": _BLOCK,
             "double_support": all(has_double(one) for one in ctx.devices),
         }
         program = build(ctx, ctx.devices, "compat_reduce.mako", params, options)

@@ -28,7 +28,8 @@ class ValueText:
     name: contains a hash of the text, so equal names are equal functions. arguments, result: dtypes.
     text: its definition, with the helpers that it calls. declarations: record types and extensions, which must precede
     it; :func:`pydp.dtypes.c_declarations` of `dtypes` gives the same text (and can join several functions' types).
-    iterations: of all loops of a call, None if they depend on values.
+    iterations: of all loops of a call, None if they depend on values. operation: the name of the operator that the
+    function applies to its two arguments, such as + or min, if it does nothing else.
     """
 
     name: str
@@ -38,6 +39,25 @@ class ValueText:
     declarations: str
     dtypes: tuple[np.dtype[Any], ...]
     iterations: int | None
+    operation: str = ""
+
+
+_OPERATIONS = {
+    **{"add": "+", "mul": "*", "and": "&", "or": "|", "xor": "^"},
+    **{"minimum": "min", "maximum": "max"},
+}
+
+
+def _operation(function: ir.ValueFunction) -> str:
+    result = function.result
+    if isinstance(result, ir.Binary):
+        name, operands = result.op, (result.left, result.right)
+    elif isinstance(result, ir.Math):
+        name, operands = result.name, result.values
+    else:
+        return ""
+    read = [one.variable if isinstance(one, ir.Read) else None for one in operands]
+    return _OPERATIONS.get(name, "") if not function.body and read == function.arguments else ""
 
 
 def lower_value(function: ir.ValueFunction) -> ValueText:
@@ -70,4 +90,5 @@ def lower_value(function: ir.ValueFunction) -> ValueText:
         declarations=dtypes.c_declarations(used),
         dtypes=used,
         iterations=None if looped is None else looped + hidden_iterations([function.result]),
+        operation=_operation(function),
     )
