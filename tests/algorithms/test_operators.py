@@ -65,8 +65,8 @@ def test_signed_sums_are_computed_in_unsigned_arithmetic():
 
 
 def test_one_operator_is_one_object_of_one_dtype():
-    operator = operator_text("a * b", "int32")
-    assert operator_text("a * b", "int32") is operator
+    operator = operator_text("a * b + 0", "int32")
+    assert operator_text("a * b + 0", "int32") is operator
     assert operator_text(operator, "int32") is operator
     assert operator.identity is None and operator.operands_in_order
     with pytest.raises(InvalidArgument, match="float32 is needed"):
@@ -75,11 +75,48 @@ def test_one_operator_is_one_object_of_one_dtype():
         operator.vector_function(4)
 
 
+SAME = [
+    ("+", "a+b", lambda a, b: a + b),
+    ("*", "(a) * b", lambda one, two: one * two),
+    ("min", "min(a, b)", lambda a, b: min(a, b)),
+    ("max", "max(a, b)", lambda a, b: np.maximum(a, b)),
+    ("&", "a & b", lambda a, b: a & b),
+    ("|", "a | b", lambda a, b: a | b),
+    ("^", "a ^ b", lambda a, b: a ^ b),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "function"), SAME)
+def test_expressions_and_functions_that_are_named_operators(name, text, function):
+    for dtype in ("?", "i1", "u2", "i4", "u8", *(["f4"] if name not in "&|^" else [])):
+        want = operator_text(name, dtype)
+        in_python = dtype != "?" or name in "&|^"  # Python adds bools as integers
+        for op in (text, function) if in_python else (text,):
+            got = operator_text(op, dtype)
+            assert (got.body, got.vector_body, got.operands_in_order) == (want.body, want.vector_body, False)
+            assert got.identity == want.identity and got.start is None and got.name != name
+
+
+def test_expressions_and_functions_that_are_no_named_operators():
+    for op in (
+        "b + a",
+        "a + b + 0",
+        "a - b",
+        "a + a",
+        "a < b",
+        "max(a, 3)",
+        lambda a, b: b + a,
+        lambda a, b: a + b + 0,
+    ):
+        assert operator_text(op, "int32").vector_body is None
+    assert operator_text("a * b", "complex64").vector_body is None  # of two vectors, not of two complex numbers
+
+
 RIGHT = [
-    "a + b",
+    "b + a",
     "a > b ? a : b",
     "(a + b) * 2.5e-3f",
-    "max(a, b)",
+    "max(b, a)",
     "convert_float(a) + (float) b",
     "a*b-0x1F",
     "fma(a, b, 1.f)",
