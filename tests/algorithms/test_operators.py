@@ -106,7 +106,7 @@ def test_expressions_and_functions_that_are_no_named_operators():
         "a < b",
         "max(a, 3)",
         lambda a, b: b + a,
-        lambda a, b: a + b + 0,
+        lambda a, b: a + b + 1,
     ):
         assert operator_text(op, "int32").vector_body is None
     assert operator_text("a * b", "complex64").vector_body is None  # of two vectors, not of two complex numbers
