@@ -8,6 +8,8 @@ it is commutative, and a version for OpenCL vectors. :func:`operator_text` conve
 * for a record dtype, a dict with one expression per field, such as ``{"lo": "min(a.lo, b.lo)", ...}``;
 * a Python function of two values (see ``pydp.vector``), or an :class:`Operator`.
 
+Expressions and functions that only apply a named operator, such as ``"a + b"`` or ``lambda a, b: a + b``, use its code.
+
 An expression is OpenCL C without side effects and pointers. It may contain
 
 * numbers (``10``, ``0x1Fu``, ``1.5``, ``2e-3f``), ``INFINITY``, ``NAN``, ``MAXFLOAT``, ``M_PI``, ``M_E`` (and with

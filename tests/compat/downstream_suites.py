@@ -1,0 +1,91 @@
+"""Run the OpenCL tests of packages that use pyopencl on pydp.compat.pyopencl: downstream_suites.py [PYTEST ARGUMENT]...
+
+The packages are compyle and silx; their tests come with them. They run twice on the default device of pydp: with
+pyopencl itself, and after `pydp.compat.pyopencl.install()`. Every test that passes with pyopencl must pass again. Tests
+that need the network are skipped without it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+MODULES = (
+    *(f"compyle.tests.test_{name}" for name in ("array", "parallel", "jit", "low_level", "gpu_struct")),
+    "silx.opencl.test",
+)
+INSTALL = "PYDP_COMPAT_INSTALL"
+
+PLUGIN = f"""
+import json
+import os
+import pydp
+import pyopencl
+
+if os.environ.get("{INSTALL}"):
+    import pydp.compat.pyopencl
+    pydp.compat.pyopencl.install()
+
+device = pydp.device().cl
+platforms = pyopencl.get_platforms()
+number = platforms.index(device.platform)
+os.environ["PYOPENCL_CTX"] = f"{{number}}:{{platforms[number].get_devices().index(device)}}"
+passed = []
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call" and report.passed:
+        passed.append("::".join((report.location[0], report.location[2])))
+
+
+def pytest_sessionfinish():
+    with open("passed.json", "w") as file:
+        json.dump(passed, file)
+"""
+
+
+def passed(folder: Path, arguments: list[str], install: bool) -> set[str]:
+    """The tests that pass."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(folder),
+        "PYOPENCL_NO_CACHE": "1",
+        **({INSTALL: "1"} if install else {}),
+    }
+    # Tests of other targets need a C compiler.
+    options = [
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:warnings",
+        "-p",
+        "outcomes",
+        "-k",
+        "not cython and not openmp",
+        "--no-header",
+    ]
+    command = [sys.executable, "-m", "pytest", *options, "--pyargs", *MODULES, *arguments]
+    subprocess.run(command, cwd=folder, env=environment, check=False)
+    with open(folder / "passed.json") as file:
+        return set(json.load(file))
+
+
+def main(arguments: list[str]) -> int:
+    """Run both ways; the status is 0 if nothing that passes with pyopencl fails."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "outcomes.py").write_text(PLUGIN)
+        theirs, ours = passed(folder, arguments, False), passed(folder, arguments, True)
+    lost = sorted(theirs - ours)
+    print("\n".join(["", *(f"fails on pydp.compat.pyopencl: {one}" for one in lost)]))
+    print(f"{len(theirs) - len(lost)} passed, {len(lost)} failed")
+    return 0 if theirs and not lost else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
