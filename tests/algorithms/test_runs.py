@@ -24,6 +24,8 @@ from selections import (
 )
 
 import pydp
+from pydp.algorithms import pieces, runs
+from pydp.algorithms.runs import request
 from pydp.runtime.arrays.deferred import DeferredShape
 
 
@@ -310,3 +312,29 @@ def test_explanations(device):
         assert found.sources and "partition(s)" in str(found)
     told = str(pydp.explain(pydp.unique, x))
     assert ("in order already" in told) == (device.profile.mapping == "vector" and device.profile.loop_limit is None)
+
+
+@pytest.mark.parametrize("presorted", [False, True])
+def test_runs_that_are_counted_first(device, monkeypatch, presorted):
+    """Results with space for all elements would exceed the largest buffer; those of the runs do not."""
+    monkeypatch.setattr(pieces, "ALWAYS_FITS", 0)
+    monkeypatch.setattr(pieces, "limit_of", lambda device: 1 << 16)
+    spaces = []
+    plain = request.launched
+
+    def launched(asked, where):
+        spaces.append(asked.space)
+        return plain(asked, where)
+
+    monkeypatch.setattr(runs, "launched", launched)
+    x = np.random.default_rng(0).integers(0, 9, 60_001).astype(np.uint8)
+    x = np.sort(x) if presorted else x
+    for options in ({"return_counts": True}, {"return_counts": True, "return_index": True}):
+        same(pydp.unique(x, **options), np.unique(x, **options))
+        assert 9 in spaces
+        spaces.clear()
+    starts = np.flatnonzero(np.diff(x, prepend=255))
+    same(pydp.run_length_encode(x), (x[starts], np.diff(starts, append=x.size)))
+    weights = np.arange(x.size, dtype=np.int32) % 100
+    same(pydp.reduce_by_key(x, weights, dtype=np.int64), (x[starts], np.add.reduceat(weights.astype(np.int64), starts)))
+    assert spaces == [None, starts.size] * 2

@@ -64,7 +64,7 @@ def run_length_encode(
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
     results = ("values", "starts", "lengths") if switch(starts, "starts") else ("values", "lengths")
-    values, *found, total = _launched(whole(x, length), None, None, None, results, False, count, length, **where)
+    values, *found, total = _stored(whole(x, length), None, None, None, results, False, count, length, **where)
     return trimmed_alike([values, *reversed(found)], total)
 
 
@@ -98,7 +98,7 @@ def reduce_by_key(
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
     keys, values = whole(keys, length), whole(values, length)
-    unique_keys, sums, total = _launched(keys, values, op, dtype, ("values", "sums"), False, count, length, **where)
+    unique_keys, sums, total = _stored(keys, values, op, dtype, ("values", "sums"), False, count, length, **where)
     found: tuple[Any, Any] = trimmed_alike([unique_keys, sums], total)
     return found
 
@@ -158,17 +158,34 @@ def unique(
     else:
         ordered, order = sort_with_order(x, wait_for=wait_for, **place)
     results = ("values", "lengths") if counts else ("values",)
-    values, *found, total = _launched(
+    values, *found, total = _stored(
         ordered, None, None, None, results, equal_nan, None, None, sorted_found, unsorted, counters, **where
     )  # fmt: skip
     if index:
-        firsts, _ = _launched(ordered, order, None, None, ("first values",), equal_nan, None, None, **where)
+        firsts, _ = _stored(ordered, order, None, None, ("first values",), equal_nan, None, None, **where)
         found.insert(0, firsts)
     made = list(trimmed_alike([values, *found], total))
     if inverse:
         ranks, _ = _launched(ordered, order, None, None, ("ranks",), equal_nan, None, None, **where)
         made.insert(1 + index, ranks.reshape(x.shape))
     return made[0] if len(made) == 1 else tuple(made)
+
+
+def _stored(
+    keys: Any, values: Any, op: Any, dtype: Any, results: tuple[str, ...], equal_nan: bool, *given: Any, **where: Any
+) -> Any:
+    """The results with space for all runs, and the number of runs. If results with space for as many runs as elements
+    would exceed the device's largest buffer, the runs are counted first."""
+    arguments = (keys, values, op, dtype, results, equal_nan, *given)
+    item = max([8, *(one.dtype.itemsize for one in (keys, values) if hasattr(one, "dtype"))])
+    if not on_host(keys) or not needed({**where, "out": None}, keys, result=keys.size * item):
+        return _launched(*arguments, **where)
+    place = {name: value for name, value in where.items() if name != "spec"}
+    _, length, *found_sorted = given
+    counted = Heads(keys, None, None, None, (), equal_nan, None, where["spec"], length, *found_sorted)
+    (total,) = launched(counted, place)
+    request = Heads(keys, values, op, dtype, results, equal_nan, given[0], where["spec"], length, *found_sorted)
+    return launched(request._replace(space=int(total)), place)
 
 
 @recorded

@@ -37,6 +37,7 @@ class Heads(NamedTuple):
     runs), "sums" (of `values` by `op`, in `dtype`), "first values" (the element of `values` at each head), "ranks"
     (the number of the run of each element i, at index ``values[i]``). finds_sorted: `keys` is the first result of
     `sort_unless_sorted`; unsorted, counters: its argument and its second result, which an explanation does not have.
+    space: the number of runs if it is known; results then have space for no more.
     """
 
     keys: Any
@@ -51,11 +52,12 @@ class Heads(NamedTuple):
     finds_sorted: bool = False
     unsorted: Any = None
     counters: Any = None
+    space: int | None = None
 
 
 def launched(request: Heads, where: dict[str, Any]) -> tuple[Any, ...]:
-    """Enqueue a selection of heads. Returns its results with space for as many runs as elements, and the number of
-    runs."""
+    """Enqueue a selection of heads. Returns its results with space for as many runs as elements, or for `space` runs,
+    and the number of runs."""
     ready, sums = prepare(request, where)
     call, n = ready.call, ready.x.size
     dtypes = {"values": ready.x.dtype, "starts": COUNT, "lengths": COUNT, "ranks": COUNT}
@@ -63,12 +65,14 @@ def launched(request: Heads, where: dict[str, Any]) -> tuple[Any, ...]:
         dtypes["sums"] = sums.dtype
     if "first values" in request.results:
         dtypes["first values"] = native(request.values.dtype)
-    outputs = [call.output((n,), dtypes[name], name) for name in request.results]
+    space = n if request.space is None else request.space
+    outputs = [call.output((n if name == "ranks" else space,), dtypes[name], name) for name in request.results]
     outputs.append(call.output((), COUNT, "total"))
     outputs += [given_count(call, ready, request.count)] if request.count is not None else []
     length = limit(call, n) if call.has("length") else None
     ready.plan.run(call, flattened(call, ready.inputs, n), outputs, length=length, already_sorted=ready.already_sorted)
-    results: tuple[Any, ...] = call.finish(*outputs)
+    found = call.finish(*outputs)
+    results: tuple[Any, ...] = found if len(outputs) > 1 else (found,)
     return results[: len(request.results) + 1]
 
 
