@@ -1,7 +1,8 @@
 ## The kernels of pydp.compat.pyopencl.reduction on CPUs: a reduction of expressions that the caller wrote in OpenCL C.
 ##  1. NAME_stage1: one work-item for each part of the range. It has `lanes` independent sums, so that their operations
-##     overlap or become vector operations: like pyopencl's, the reduction must be commutative. After `block` elements
-##     each, they are reduced, and the results are reduced in pairs, so that sums of floats are accurate.
+##     overlap or become vector operations: like pyopencl's, the reduction must be commutative. After
+##     `block * lanes` elements, they are reduced to one result. Results of equal numbers of blocks are combined in
+##     pairs, which keeps sums of floats accurate.
 ##  2. NAME_stage2: one work-item reduces the results of the parts.
 ## Parameters: reduce_expr, map_expr, neutral, preamble: text of the caller; arguments, adjust_offsets; value: C type; name,
 ## lanes, block, double_support.
@@ -48,7 +49,6 @@ void ${name}_stage1(global pcl_out_type* pcl_out__base, const long pcl_out__offs
             pcl_sums[pcl_l] = PCL_REDUCE(pcl_sums[pcl_l], pcl_sums[pcl_l + ${half}]);
 <% half //= 2 %>
 % endwhile
-        // Two results of equally many blocks become one of twice as many.
         int pcl_level = 0;
         for (; pcl_blocks >> pcl_level & 1; ++pcl_level) pcl_sums[0] = PCL_REDUCE(pcl_levels[pcl_level], pcl_sums[0]);
         pcl_levels[pcl_level] = pcl_sums[0];

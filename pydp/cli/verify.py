@@ -67,8 +67,8 @@ def verify(
     Each stage has a share of --minutes. The checks run in a separate process. If a check crashes it or does not end,
     the check has failed, and a new process runs the next one. The report is written after each check. If the command is
     stopped or killed, or if time runs out, run it again with the same --out to continue. Failed checks run again then,
-    and the report keeps their earlier results. Passed checks are not repeated, except versions and (e) after PyTorch or
-    CuPy was installed or updated; use --again to repeat all.
+    and the report keeps their earlier results. Passed checks are not repeated. Exceptions: versions and the checks of
+    (e) run again after PyTorch or CuPy was installed or updated. Use --again to repeat all.
 
     Exit status, by (b) and (c) alone: 0 if all checks passed or do not apply to the device, 1 if one failed, 3 if some
     did not run or need more time. 2 for wrong options, a missing device, or a file that is not usable. If no device is

@@ -31,12 +31,13 @@ class Report:
     """The results of one device, by stage and check.
 
     A result has a "status": "passed", "failed", "skipped" (the device lacks something), "unfinished" (no time) or
-    "running". "attempts" counts how often the command was killed while the check ran; "killed" counts that for a
-    repetition of a check that has a result. "ran": the most seconds that the check had without an end. A failed check
-    runs again in the next run of the command; its result of the previous run is then "earlier". "depends on" names what
-    the result depends on beside the device; if that has changed, the check runs again. about: the device, the versions
-    and the interface that launches kernels; a file belongs to one device and one interface. A file that only says why
-    no device was usable is replaced by a report of a device.
+    "running". "attempts" counts how often the command was killed while the check ran. If a check that has a result
+    runs again and the command is killed, the result stays, and "killed" counts these attempts. "ran": the most
+    seconds that the check had without an end. A failed check runs again in the next run of the command; its result
+    of the previous run is then "earlier". "depends on" names what the result depends on beside the device; if that
+    has changed, the check runs again. about: the device, the versions and the interface that launches kernels; a
+    file belongs to one device and one interface. A file that only says why no device was usable is replaced by a
+    report of a device.
     """
 
     def __init__(self, path: Path, about: dict[str, Any], again: bool = False) -> None:
@@ -137,6 +138,8 @@ class Report:
             result["log"] = log
         if killed and attempts >= MOST_ATTEMPTS:
             result |= {"status": "failed", "note": f"{note}, in each of {attempts} attempts"}
+            if found.get("earlier", {}).get("status") == "failed":
+                result["earlier"] = found["earlier"]
         elif "earlier" in found and begun:
             result = {**found["earlier"], **({"killed": attempts} if attempts else {})}
         self._put(stage, check, found if found.get("status") == "failed" else result)

@@ -94,7 +94,7 @@ def test_expressions_and_functions_that_are_named_operators(name, text, function
         for op in (text, function) if in_python else (text,):
             got = operator_text(op, dtype)
             assert (got.body, got.vector_body, got.operands_in_order) == (want.body, want.vector_body, False)
-            assert got.identity == want.identity and got.start is None and got.name != name
+            assert (got.identity, got.start, got.operation) == (want.identity, want.start, name) and got.name != name
 
 
 def test_expressions_and_functions_that_are_no_named_operators():

@@ -436,3 +436,17 @@ def test_more_than_2_to_the_31_elements(device: Any) -> None:
     assert pydp.argmax(x) == (1 << 31) + 2
     rows = x[: 1 << 31].reshape(2, 1 << 30)
     assert pydp.reduce(rows, axis=1, dtype=np.int64).tolist() == [1 << 30] * 2
+
+
+def test_a_function_is_known_by_what_it_does(device):
+    """A sum that is named max is as accurate as a sum; an equal expression is a sum of small integers, too."""
+
+    def max(a, b):
+        return a + b
+
+    x = np.full(1 << 20, 0.1, np.float32)
+    want = pydp.reduce(x)
+    assert pydp.reduce(x, max) == pydp.reduce(x, "a + b") == want
+    small = np.full(100_000, 100, np.int8)
+    assert pydp.reduce(small, "a + b", dtype=np.int64) == pydp.reduce(small, max, dtype=np.int64) == 10_000_000
+    assert pydp.reduce(x[:0], "a + b") == 0 and pydp.scan(small[:3], "a + b", exclusive=True).tolist() == [0, 100, -56]

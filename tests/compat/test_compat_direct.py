@@ -42,6 +42,9 @@ def test_scans(device, texts_run, op, ufunc):
     scan(array[100:])  # in place, inside its buffer
     assert np.array_equal(array.get(), np.concatenate([x[:100], ufunc.accumulate(x[100:])]))
     assert not texts_run
+    bits = cl_array.to_device(device.queue, x.view(np.uint32))
+    assert np.array_equal(scan(bits, "new").get().view(np.int32), ufunc.accumulate(x))
+    assert texts_run
 
 
 def test_scans_of_the_callers_text(device, texts_run):
@@ -71,6 +74,10 @@ def test_selections(device, texts_run):
     out, count, _ = copy_if(array[5:], "ary[i] > 7 && !(ary[i] & 1)", queue=device.queue)
     expected = x[5:][(x[5:] > 7) & (x[5:] & 1 == 0)]
     assert np.array_equal(out.get()[: int(count.get())], expected)
+    other = cl.CommandQueue(device.context)
+    out, count, event = copy_if(array, "ary[i] > 7", queue=other)
+    assert out.queue == array.queue and event in out.events and event in count.events
+    assert np.array_equal(out.get()[: int(count.get())], x[x > 7])
     assert not texts_run
 
 

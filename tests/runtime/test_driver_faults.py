@@ -163,12 +163,12 @@ import json, sys
 import numpy as np
 import pyopencl as cl
 import pyopencl.array
-from pydp.runtime.device.quirks import loaded_libraries
+from pydp.runtime.device.quirks import state_before_use
 from pydp.runtime.drivers.find import raw_devices
 platform, device = next(one for one in raw_devices() if one[0].name == sys.argv[1] and one[1].name == sys.argv[2])
 context = cl.Context([device])
 queue = cl.CommandQueue(context)
-loaded_libraries.cache_clear()  # as if pydp had not asked for the drivers
+state_before_use.cache_clear()  # as if pydp had not asked for the drivers
 import pydp
 x = cl.array.to_device(queue, np.arange(-9, 9, dtype=np.int32))
 evaluated = pydp.evaluate("max(x, ~x)", x=x)

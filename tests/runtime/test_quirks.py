@@ -125,11 +125,20 @@ def test_options_of_a_driver_are_added_to_those_of_the_user() -> None:
         assert not quirks_of("Intel(R) OpenCL", "Xeon", version, "cpu").environment
 
 
-def test_programs_of_a_process_that_used_the_driver_before_have_other_options(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_of_a_process_that_used_the_driver_before_have_other_options(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     intel = quirks_of("Intel(R) OpenCL", "Xeon", "2026.22.10.0", "cpu")
     assert intel.parsed_once is not None
     library, option = intel.parsed_once
-    monkeypatch.setattr(quirks, "loaded_libraries", lambda: "/usr/lib/libc.so.6")
+    loaded, variables = f"/opt/{library}.so.2026.22.10.0", {}
+    monkeypatch.setattr(quirks, "state_before_use", lambda: quirks.StateBeforeUse(loaded, variables))
+    quirks._warn.cache_clear()
+    for _ in range(2):
+        assert set(intel.build_options) - set(intel.with_late_variables().build_options) == {option}
+    assert len(caplog.messages) == 1 and "CL_CONFIG_LLVM_OPTIONS=-disable" in caplog.messages[0]
+    intel.set_variables(variables)  # as a user does before the program starts
+    assert intel.with_late_variables() is intel
+    loaded, variables = "/usr/lib/libc.so.6", {}
     assert intel.with_late_variables() is intel and option in intel.build_options
-    monkeypatch.setattr(quirks, "loaded_libraries", lambda: f"/opt/{library}.so.2026.22.10.0")
-    assert set(intel.build_options) - set(intel.with_late_variables().build_options) == {option}
+    quirks._warn.cache_clear()

@@ -297,6 +297,10 @@ def test_a_failed_check_runs_again_and_its_failure_is_kept(tmp_path: Path) -> No
     assert report.unfinished("b", "passes", "the time was over") == failed
     report.begin("b", "passes")  # and the process is gone
     assert Report(path, ABOUT).result("b", "passes") == failed | {"killed": 1}
+    for _ in range(2):
+        Report(path, ABOUT).begin("b", "passes")
+    killed = Report(path, ABOUT).result("b", "passes")
+    assert killed["note"].endswith("in each of 3 attempts") and killed["earlier"] == failed
     failing()
     status, reported, results = ran(path, (Stage("b", "", 1.0, (PASSES,), decides=True), STAGES[3]))
     assert (status, reported[0]) == (0, "b passes passed")

@@ -8,7 +8,8 @@ it is commutative, and a version for OpenCL vectors. :func:`operator_text` conve
 * for a record dtype, a dict with one expression per field, such as ``{"lo": "min(a.lo, b.lo)", ...}``;
 * a Python function of two values (see ``pydp.vector``), or an :class:`Operator`.
 
-Expressions and functions that only apply a named operator, such as ``"a + b"`` or ``lambda a, b: a + b``, use its code.
+Expressions and functions that only apply a named operator, such as ``"a + b"`` or ``lambda a, b: a + b``, are that
+operator.
 
 An expression is OpenCL C without side effects and pointers. It may contain
 
@@ -72,7 +73,8 @@ class Operator:
     of its width. identity: a value e with ``combine(e, x) == x`` bit for bit, or None. start: the result of an empty
     scan or reduction (0.0 if the identity is -0.0), or None. declarations: code before the function, without record
     structs (`c_declarations` gives those). operands_in_order: the operator is not commutative. iterations: of
-    loops inside, None if they depend on values. computes: dtypes of intermediate values.
+    loops inside, None if they depend on values. computes: dtypes of intermediate values. operation: the name of the
+    operator that this is or is equal to, or "".
     """
 
     name: str
@@ -85,6 +87,7 @@ class Operator:
     declarations: str = ""
     iterations: int | None = 0
     computes: tuple[np.dtype, ...] = ()
+    operation: str = ""
 
     @functools.cached_property
     def key(self) -> tuple[str, ...]:
@@ -195,9 +198,8 @@ def _same_name(tree: Node) -> str:
 
 
 def _known_as(same: str, name: str, dtype: np.dtype) -> Operator:
-    """The operator named `same`, which has versions for vectors, for an equal expression or function. As for others,
-    there is no result without elements."""
-    return replace(_named(same, dtype), name=name, start=None)
+    """The operator named `same`, under the name of an equal expression or function."""
+    return replace(_named(same, dtype), name=name)
 
 
 def _c_text(expressions: Expressions, tree: Node, text: str, result: np.dtype, what: str) -> str:
@@ -302,8 +304,8 @@ def _named(op: str, dtype: np.dtype) -> Operator:
     scalar, vector, identity, start = make(own, element)
     if parts:
         wide = np.zeros((), dtype)
-        return Operator(op, dtype, vector, None, _filled(wide, identity), _filled(wide, start), False)
-    return Operator(op, dtype, scalar, vector, identity, start, False)
+        return Operator(op, dtype, vector, None, _filled(wide, identity), _filled(wide, start), False, operation=op)
+    return Operator(op, dtype, scalar, vector, identity, start, False, operation=op)
 
 
 _Named = tuple[str, str, Any, Any]
@@ -374,10 +376,11 @@ def _logaddexp(op: str, dtype: np.dtype) -> _Named:
 
 def _complex(op: str, dtype: np.dtype) -> Operator:
     if op == "+":
-        return Operator(op, dtype, "return a + b;", None, dtype.type(complex(-0.0, -0.0)), dtype.type(0), False)
+        zero = dtype.type(complex(-0.0, -0.0))
+        return Operator(op, dtype, "return a + b;", None, zero, dtype.type(0), False, operation=op)
     if op == "*":
         body = "return ($T)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);"
-        return Operator(op, dtype, body, None, None, dtype.type(1), False)
+        return Operator(op, dtype, body, None, None, dtype.type(1), False, operation=op)
     raise InvalidArgument(f"op {op!r} is not defined on {_dtype_text(dtype)}; + and * are accepted")
 
 

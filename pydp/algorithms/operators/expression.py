@@ -360,7 +360,8 @@ class _Parser(grammar._Parser):
         _check_held(values, dtypes)
 
     def _check_operands(self, kind: Kind, *operands: Node) -> None:
-        """Refuse numbers that are passed as floats, because 64 bits do not hold them, as operands of integers."""
+        """Raise Refused if an integer that 64 bits do not hold is an operand of an integer operation. Such numbers are
+        passed as floats and are not exact."""
         for one in operands:
             if kind is int and self._is_wide(one) and not one.children[0].type.is_integer:
                 self._must_hold(one, _LONG, _ULONG)

@@ -101,7 +101,7 @@ def plan(
     if any(size == 0 for size, _ in kept):
         return Plan(accumulator, operator, (), False, None, None)
     n = int(np.prod([size for size, _ in reduced], dtype=object))
-    start = None if operator.name in ("min", "max") else operator.start  # as NumPy: no minimum of an empty array
+    start = None if operator.operation in ("min", "max") else operator.start  # as NumPy: no minimum of an empty array
     if bounded and start is None and not initial:
         raise InvalidArgument(
             f"reduce with op {operator.title} and length= needs init, the result of no elements: op has no identity"
@@ -290,7 +290,7 @@ def _vectors(width: int, operator: Operator, source: np.dtype) -> dict[str, Any]
     if narrow == own:
         text += f"#define narrow_combine{width} wide_combine{width}\n"
     else:
-        text += operator_text(operator.name, narrow).vector_function(width, f"narrow_combine{width}")
+        text += operator_text(operator.operation, narrow).vector_function(width, f"narrow_combine{width}")
     source_c, narrow_c, wide_c = (f"{c_name(dtype)}{width}" for dtype in (source, narrow, own))
     return {
         "operator": text,
@@ -304,7 +304,7 @@ def _vectors(width: int, operator: Operator, source: np.dtype) -> dict[str, Any]
 
 def _chain(spec: ReduceSpec, operator: Operator, source: np.dtype) -> int:
     """The elements that one accumulator of vectors takes between carries: few if results are rounded."""
-    if operator.dtype.kind in "fc" and operator.name not in ("min", "max"):
+    if operator.dtype.kind in "fc" and operator.operation not in ("min", "max"):
         return _CHAIN
     return _NARROW_SUM // spec.unroll if _narrow(operator, source).itemsize == 2 else _LONG_CHAIN
 
@@ -312,6 +312,11 @@ def _chain(spec: ReduceSpec, operator: Operator, source: np.dtype) -> int:
 def _narrow(operator: Operator, source: np.dtype) -> np.dtype:
     """The dtype of sums of a few elements: twice the bytes of small integers, if the sum has more; else the sum's."""
     own = operator.dtype
-    if operator.name != "+" or own.kind not in "iu" or source.kind not in "biu" or own.itemsize <= 2 * source.itemsize:
+    if (
+        operator.operation != "+"
+        or own.kind not in "iu"
+        or source.kind not in "biu"
+        or own.itemsize <= 2 * source.itemsize
+    ):
         return own
     return np.dtype(f"{'i' if source.kind == 'i' else 'u'}{2 * source.itemsize}")

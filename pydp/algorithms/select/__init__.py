@@ -72,8 +72,8 @@ def select(
 
 
 def selected(x: Any, predicate: Any, count: Any, **where: Any) -> Any:
-    """As `select` for a device array that the device can select from at once, without waiting: an array with space for
-    all elements, of which the first ones are the kept elements; their number is `count`. where: queue, wait_for."""
+    """`select` for a device array that fits one buffer. Returns an array with space for all elements, without waiting;
+    the kept elements come first, and `count` receives their number. where: queue, wait_for."""
     return _launched("select", x, None, predicate, count, None, **{"device": None, "spec": None, **where})[0]
 
 

@@ -1,7 +1,7 @@
-"""Calls of pyopencl's algorithms that are algorithms of pydp: scans with an operator, and selections by a condition.
+"""Runs pydp's scan and select for calls of pyopencl's algorithms.
 
-A call is one if pydp's grammar of operators accepts the caller's text, with the same values as the C text. The kernels
-of pydp are faster, because they know what the text does. All other calls run the caller's text as it is.
+This is done if pydp's grammar accepts the caller's C text and gives it the same values. pydp's kernels are faster,
+because they know what the text computes. All other calls compile the caller's text as it is.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def operator_of(text: str, dtype: np.dtype, preamble: str, options: Any) -> str 
     return text
 
 
-def scan(operator: str, source: cl_array.Array, target: cl_array.Array, queue: Any) -> bool:
+def scan(operator: str, dtype: np.dtype, source: cl_array.Array, target: cl_array.Array, queue: Any) -> bool:
     """Enqueue an inclusive scan to another array, or in place. False: nothing is done."""
-    if not _accepted(source):
+    if not (_accepted(source) and source.dtype == target.dtype == dtype and target.flags.forc):
         return False
     try:
         pydp.scan(source, operator, out=target, queue=queue)
@@ -49,7 +49,7 @@ def select(ary: Any, predicate: str, queue: Any, wait_for: Any) -> tuple[Any, An
     if not isinstance(ary, cl_array.Array) or not _accepted(ary) or len(ary) > np.iinfo(np.int32).max:
         return None
     text = _ELEMENT.sub("x", predicate)
-    if re.search(r"\bx\b", predicate) or _differs(text, ary.dtype):
+    if ary.queue is None or re.search(r"\bx\b", predicate) or _differs(text, ary.dtype):
         return None
     count = ary._new_with_changes(data=None, offset=0, shape=(), strides=(), dtype=np.dtype(np.uint32))
     signed = count._new_with_changes(data=count.base_data, offset=count.offset, dtype=np.dtype(np.int32))
@@ -58,17 +58,21 @@ def select(ary: Any, predicate: str, queue: Any, wait_for: Any) -> tuple[Any, An
     except PydpError:
         return None
     event = kept.events[-1]
-    count.add_event(event)
-    return kept, count, event
+    found = kept.with_queue(ary.queue)
+    for one in (found, count):
+        if event not in one.events:
+            one.add_event(event)
+    return found, count, event
 
 
 def _accepted(array: cl_array.Array) -> bool:
-    """Whether pydp's kernels are worth their start for an array, and give what pyopencl's would."""
+    """Whether an array is long enough for pydp's kernels to be faster, and is a contiguous array of numbers of rank
+    1."""
     return array.size >= _FEWEST and array.ndim == 1 and array.flags.forc and array.dtype.kind in "iuf"
 
 
 def _differs(text: str, dtype: np.dtype) -> bool:
-    """Whether a text has a number that is a double in C, and that pydp would convert to another dtype."""
+    """Whether the text contains a double literal that pydp would convert to the dtype of the array."""
     return dtype != np.float64 and any(
         re.search(r"[.e]", word) is not None and word[-1] != "f"
         for word in map(str.lower, _NUMBER.findall(text))

@@ -346,15 +346,15 @@ class _ArrayScanKernel(GenericScanKernel):
         if not input_ary.flags.forc:
             raise RuntimeError(f"{type(self)} cannot handle non-contiguous arrays")
         (n,) = input_ary.shape
-        if n and not (self._operator and direct.scan(self._operator, input_ary, output_ary, queue)):
+        if n and not (self._operator and direct.scan(self._operator, self.dtype, input_ary, output_ary, queue)):
             event = GenericScanKernel.__call__(self, input_ary, output_ary, allocator=allocator, queue=queue)
             output_ary.add_event(event)
         return output_ary
 
 
 class InclusiveScanKernel(_ArrayScanKernel):
-    """An inclusive scan of an array: :class:`pyopencl.scan.InclusiveScanKernel`. Larger arrays are scanned by
-    :func:`pydp.scan`, if it takes the operator."""
+    """An inclusive scan of an array: :class:`pyopencl.scan.InclusiveScanKernel`. :func:`pydp.scan` scans arrays of
+    65,536 elements and more, if it accepts the operator."""
 
     _statement = "output_ary[i] = item;"
 

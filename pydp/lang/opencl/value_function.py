@@ -50,6 +50,7 @@ _OPERATIONS = {
 
 def _operation(function: ir.ValueFunction) -> str:
     result = function.result
+    operands: tuple[ir.Expr, ...]
     if isinstance(result, ir.Binary):
         name, operands = result.op, (result.left, result.right)
     elif isinstance(result, ir.Math):

@@ -8,12 +8,15 @@ symptom of a row as the reason for the values that the row sets.
 from __future__ import annotations
 
 import functools
+import logging
+import os
 import re
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+_log = logging.getLogger("pydp")
 _DRIVERS = (  # (part of the platform name, key); the first match is used
     ("oclgrind", "oclgrind"),
     ("portable computing language", "pocl"),
@@ -110,19 +113,45 @@ class Quirks:
         The driver reads them once, when the process makes its first context. Programs of such a process are built
         without the option of `parsed_once`. Processes with the variables therefore do not load them from disk.
         """
-        if self.parsed_once is None or self.parsed_once[0] not in loaded_libraries():
+        if self.parsed_once is None:
             return self
-        return replace(self, build_options=tuple(one for one in self.build_options if one != self.parsed_once[1]))
+        library, option = self.parsed_once
+        before = state_before_use()
+        given = all(value in before.variables.get(name, "").split() for name, value in self.environment.items())
+        if library not in before.libraries or given:
+            return self
+        _warn(library, " ".join(f"{name}={value}" for name, value in self.environment.items()))
+        return replace(self, build_options=tuple(one for one in self.build_options if one != option))
+
+
+@dataclass(frozen=True)
+class StateBeforeUse:
+    """libraries: the memory map of the process, which contains the libraries that it had loaded. variables: its
+    environment."""
+
+    libraries: str
+    variables: Mapping[str, str]
 
 
 @functools.cache
-def loaded_libraries() -> str:
-    """The memory map of the process at the first call, which contains the libraries that it had loaded. Call this
-    before the first query of a driver."""
+def state_before_use() -> StateBeforeUse:
+    """The state at the first call, which must be before pydp loads the drivers."""
     try:
-        return Path("/proc/self/maps").read_text(errors="replace")
+        libraries = Path("/proc/self/maps").read_text(errors="replace")
     except OSError:
-        return ""
+        libraries = ""
+    return StateBeforeUse(libraries, dict(os.environ))
+
+
+@functools.cache
+def _warn(library: str, variables: str) -> None:
+    _log.warning(
+        "%s was loaded before pydp set %s. If the program has made a context already, a fault of this driver's "
+        "compiler is not avoided everywhere: expressions such as max(a - 1 - b, a) may have wrong results. Set the "
+        "variable before the program starts, or call pydp.devices() first.",
+        library,
+        variables,
+    )
 
 
 def _named_width(device_name: str) -> int:
@@ -255,8 +284,8 @@ TABLE = (
     ),
     Quirk(
         "intel",
-        "the same fault in a process that made a context before pydp could disable the pass: an exclusive or with a "
-        "value that the compiler does not know replaces ~",
+        "the same fault in a process that made a context before pydp could disable the pass: ~a is computed as a ^ m, "
+        "where m is -1 but not a constant for the compiler",
         {"build_options": ("-DHIDE_COMPLEMENT",)},
         since=(2026, 22),
         kinds=_CPU,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pydp.runtime import forks
-from pydp.runtime.device.quirks import loaded_libraries
+from pydp.runtime.device.quirks import state_before_use
 from pydp.runtime.forks import LOADER_VARIABLES, VENDORS
 from pydp.runtime.programs.files import cache_dir, listed, log_once, make_folder
 
@@ -39,7 +39,7 @@ def raw_devices() -> list[tuple[Any, Any]]:
     """All (pyopencl.Platform, pyopencl.Device) pairs, in the loader's order; found once per process."""
     global _found
     forks.note_use()
-    loaded_libraries()
+    state_before_use()  # before the drivers are loaded, see Quirks.with_late_variables
     with _lock:
         if _found is None:
             found = _query()

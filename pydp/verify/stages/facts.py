@@ -27,7 +27,7 @@ def versions() -> dict[str, str]:
 
 
 def peers() -> list[str]:
-    """The installed packages beside which stage (e) measures, with their versions; stage (a) lists them, too."""
+    """The installed packages that stage (e) compares with, with their versions. Stage (a) lists them, too."""
     return [f"{package} {version}" for package, version in _installed(_PEERS).items()]
 
 
