@@ -29,7 +29,7 @@ void ${name}_stage1(global pcl_out_type* pcl_out__base, const long pcl_out__offs
     pcl_out_type pcl_acc = ${neutral};  // may be an initializer in braces, which cannot be assigned
     const pcl_out_type pcl_neutral = pcl_acc;
     long pcl_k = pcl_begin;
-    pcl_out_type pcl_levels[56];
+    pcl_out_type pcl_levels[32];
     long pcl_blocks = 0;
     while (pcl_end - pcl_k >= ${lanes}) {
         const long pcl_block_end = min(pcl_end, pcl_k + ${block * lanes});
@@ -54,7 +54,7 @@ void ${name}_stage1(global pcl_out_type* pcl_out__base, const long pcl_out__offs
         pcl_levels[pcl_level] = pcl_sums[0];
         ++pcl_blocks;
     }
-    for (int pcl_level = 0; pcl_level < 56; ++pcl_level)
+    for (int pcl_level = 0; pcl_level < 32; ++pcl_level)
         if (pcl_blocks >> pcl_level & 1) pcl_acc = PCL_REDUCE(pcl_acc, pcl_levels[pcl_level]);
     for (long i = pcl_at; pcl_k < pcl_end; ++pcl_k, i += pcl_step) pcl_acc = PCL_REDUCE(pcl_acc, PCL_READ_AND_MAP(i));
     pcl_out[get_group_id(0)] = pcl_acc;
