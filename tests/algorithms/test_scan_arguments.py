@@ -47,7 +47,7 @@ WRONG = {
     "init not whole": ((INTS,), {"init": 1.5}, "1.5"),
     "init of many": ((INTS,), {"init": [1, 2]}, r"\(2,\)"),
     "init text": ((INTS,), {"init": "x"}, "x"),
-    "exclusive without identity": ((INTS, "a + b"), {"exclusive": True}, "init="),
+    "exclusive without identity": ((INTS, "a + b - a * b"), {"exclusive": True}, "init="),
     "segments' shape": ((INTS,), {"segments": np.zeros(9, bool)}, r"\(9,\)"),
     "segments' dtype": ((INTS,), {"segments": np.zeros(10)}, "float64"),
     "segments' kind": ((INTS,), {"segments": ("heads", INTS)}, "heads"),
