@@ -57,6 +57,8 @@ def select(ary: Any, predicate: str, queue: Any, wait_for: Any) -> tuple[Any, An
         kept = selected(ary, text, signed, queue=queue or ary.queue, wait_for=wait_for)
     except PydpError:
         return None
+    if queue not in (None, ary.queue):
+        queue.flush()  # some drivers start commands only then, and the results belong to another queue
     event = kept.events[-1]
     found = kept.with_queue(ary.queue)
     for one in (found, count):
