@@ -316,7 +316,7 @@ def test_explanations(device):
 
 @pytest.mark.parametrize("presorted", [False, True])
 def test_runs_that_are_counted_first(device, monkeypatch, presorted):
-    """Results with space for all elements would exceed the largest buffer; those of the runs do not."""
+    """The largest buffer has space for one result a run, but not for one result an element."""
     monkeypatch.setattr(pieces, "ALWAYS_FITS", 0)
     monkeypatch.setattr(pieces, "limit_of", lambda device: 1 << 16)
     spaces = []

@@ -191,10 +191,9 @@ def _from_text(op: str, dtype: np.dtype) -> Operator:
 
 def _same_name(tree: Node) -> str:
     """The name of the operator that an expression applies to a and b, such as + for ``a + b``; "" for others."""
-    symbol = {"min": "min", "max": "max"}.get(tree.symbol, "") if tree.kind == "call" else tree.symbol
     operands = [(one.kind, one.symbol) for one in tree.children]
-    found = symbol in NAMES and tree.kind in ("binary", "call") and operands == [("name", "a"), ("name", "b")]
-    return symbol if found else ""
+    applied = tree.kind in ("binary", "call") and operands == [("name", "a"), ("name", "b")]
+    return tree.symbol if applied and tree.symbol in NAMES else ""
 
 
 def _known_as(same: str, name: str, dtype: np.dtype) -> Operator:

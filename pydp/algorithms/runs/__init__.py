@@ -176,15 +176,14 @@ def _stored(
 ) -> Any:
     """The results with space for all runs, and the number of runs. If results with space for as many runs as elements
     would exceed the device's largest buffer, the runs are counted first."""
-    arguments = (keys, values, op, dtype, results, equal_nan, *given)
     item = max([8, *(one.dtype.itemsize for one in (keys, values) if hasattr(one, "dtype"))])
     if not on_host(keys) or not needed({**where, "out": None}, keys, result=keys.size * item):
-        return _launched(*arguments, **where)
-    place = {name: value for name, value in where.items() if name != "spec"}
-    _, length, *found_sorted = given
-    counted = Heads(keys, None, None, None, (), equal_nan, None, where["spec"], length, *found_sorted)
-    (total,) = launched(counted, place)
-    request = Heads(keys, values, op, dtype, results, equal_nan, given[0], where["spec"], length, *found_sorted)
+        return _launched(keys, values, op, dtype, results, equal_nan, *given, **where)
+    count, length, *ordered = given
+    spec, place = where["spec"], {name: value for name, value in where.items() if name != "spec"}
+    request = Heads(keys, values, op, dtype, results, equal_nan, count, spec, length, *ordered)
+    prepare(request, place)  # all checks, before the runs are counted
+    (total,) = launched(request._replace(values=None, results=(), count=None), place)
     return launched(request._replace(space=int(total)), place)
 
 
