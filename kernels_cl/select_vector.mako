@@ -30,19 +30,51 @@
 ${common.prelude()}
 #define BLOCK ${block}
 % if compress:
-/* Processors with AVX-512 move the kept lanes of a vector together; compilers for these processors have functions for
-   it. Elements of 8 and 16 bits need VBMI2. */
-#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__)${" && defined(__AVX512VBMI2__)" if narrow < 4 else ""}
+/* The kept lanes of a vector are moved together: by one instruction of processors with AVX-512, for which some compilers
+   have functions (elements of 8 and 16 bits need VBMI2), or by a shuffle whose mask comes from a table. */
+#if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__)${" && defined(__AVX512VBMI2__)" if narrow < 4 else ""}
 #define COMPRESS
-#define COMPRESS_int(v, mask) __builtin_ia32_compresssi512_mask(v, (int16) (0), mask)
 #define COMPRESS_uint(v, mask) as_uint16(__builtin_ia32_compresssi512_mask(as_int16(v), (int16) (0), mask))
 #define COMPRESS_ulong(v, mask) as_ulong8(__builtin_ia32_compressdi512_mask(as_long8(v), (long8) (0), mask))
 #define COMPRESS_ushort(v, mask) as_ushort16(__builtin_ia32_compresshi256_mask(as_short16(v), (short16) (0), mask))
 #define COMPRESS_uchar(v, mask) as_uchar16(__builtin_ia32_compressqi128_mask(as_char16(v), (char16) (0), mask))
+#elif defined(FAST_SHUFFLES)
+#define COMPRESS
+#define BY_SHUFFLES
+/* For each set of eight lanes: the numbers of its lanes in ascending order, then zeros. */
+constant uchar LANES_OF[] = {
+% for bits in range(256):
+<% lanes = [lane for lane in range(8) if bits >> lane & 1] %>\
+    ${", ".join(map(str, lanes + [0] * (8 - len(lanes))))},
+% endfor
+};
+#endif
+#ifdef COMPRESS
+/* The first bits of 16 bytes; their other bits are 0. A product has the bits of eight bytes in its highest byte. */
+static ushort bits_of(const ulong low, const ulong high) {
+    return (ushort) ((low * 0x0102040810204080UL >> 56) | (high * 0x0102040810204080UL >> 56 << 8));
+}
+% for type, size in dict([(word, word_bytes)] * elements + [("int", 4)] * listed + [(sum, sum_bytes)] * sums).items():
+<% bits = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}[size] %>
+/* Stores the lanes of v whose bits are set in `mask`, and up to 16 elements in all. */
+static void store_kept_${type}(const ${type}16 v, const ushort mask, ${type}* to) {
+#ifdef BY_SHUFFLES
+    vstore8(as_${type}8(shuffle(as_${bits}8(v.lo), convert_${bits}8(vload8(mask & 255, LANES_OF)))), 0, to);
+    vstore8(as_${type}8(shuffle(as_${bits}8(v.hi), convert_${bits}8(vload8(mask >> 8, LANES_OF)))), 0, to + popcount((uint) mask & 255));
+#else
+% if size == 8:
+    vstore8(as_${type}8(COMPRESS_ulong(as_ulong8(v.lo), (uchar) mask)), 0, to);
+    vstore8(as_${type}8(COMPRESS_ulong(as_ulong8(v.hi), (uchar) (mask >> 8))), 0, to + popcount((uint) mask & 255));
+% else:
+    vstore16(as_${type}16(COMPRESS_${bits}(as_${bits}16(v), mask)), 0, to);
+% endif
+#endif
+}
+% endfor
 #endif
 % endif
 % if by_vectors:
-#if defined(COMPRESS) && defined(__AVX512DQ__)
+#ifdef COMPRESS
 #define BY_VECTORS
 typedef ${key_mask}16 KEY_MASKS;
 
@@ -50,23 +82,32 @@ typedef ${key_mask}16 KEY_MASKS;
 static ushort heads_of(global const SOURCE* keys) {
     const ${source}16 a = vload16(0, keys - 1), b = vload16(0, keys);
     const KEY_MASKS differ = ${differ_vector};
+#ifdef BY_SHUFFLES
+    const ulong2 bytes = as_ulong2(convert_char16(differ)) & (ulong2) (0x0101010101010101UL);
+    return bits_of(bytes.x, bytes.y);
+#else
     return ${mask_bits(key_bytes, "differ")};
+#endif
 }
 % if sums:
 typedef ${sum}16 SUMS;
 typedef ${mask}16 MASKS;
 ${combine_sums_vector}
 static MASKS masks_of(const ushort bits) {
+#ifdef BY_SHUFFLES
+    return ((MASKS) (bits) & (MASKS) (${", ".join(str(1 << lane) for lane in range(16))})) != (MASKS) (0);
+#else
 % if sum_bytes == 4:
     return __builtin_ia32_cvtmask2d512(bits);
 % else:
     return (MASKS) (__builtin_ia32_cvtmask2q512((uchar) bits), __builtin_ia32_cvtmask2q512((uchar) (bits >> 8)));
 % endif
+#endif
 }
 
-/* The sums of 16 values from each head on; `open` is the sum of the run before. `blocked`: no head and no first value
-   may be between a value and the one that is added to it. */
-static SUMS sum_sixteen(SUMS v, const ushort heads, const SUM open) {
+/* The sums of 16 values, each from the last head on, or from the first value. `blocked`: no head and no first value may be
+   between a value and the one that is added to it. */
+static SUMS sum_sixteen(SUMS v, const ushort heads) {
     ushort blocked = heads | 1;
 % for shift in (1, 2, 4, 8):
     v = select(combine_sums_vector(v.s${"0" * shift + digits[: 16 - shift]}, v), v, masks_of(blocked));
@@ -74,7 +115,7 @@ static SUMS sum_sixteen(SUMS v, const ushort heads, const SUM open) {
     blocked |= blocked << ${shift};
 % endif
 % endfor
-    return select(combine_sums_vector((SUMS) (open), v), v, masks_of(heads | -heads));
+    return v;
 }
 % endif
 #endif
@@ -254,7 +295,7 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % endif
     const long end = min(begin + part, n);
     const int size = (int) (end - begin);
-    uchar flags[BLOCK];
+    uchar flags[BLOCK] __attribute__((aligned(8)));
 % for elements_of, places_of in parts_of: # 16 more elements, for stores after the last one
 %   if elements:
     WORD_OF_ELEMENT ${elements_of}[${(most + 16) * element_words}];
@@ -273,13 +314,8 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 #else
 % endif
     for (int first = 0; first < size; first += BLOCK) {
-        int length = size - first, some;
-        if (length >= BLOCK) {
-            length = BLOCK;
-            some = mark(${common.input_names()}, begin + first, BLOCK, flags);
-        } else {
-            some = mark(${common.input_names()}, begin + first, length, flags);
-        }
+        const int length = min(BLOCK, size - first);
+        const int some = mark(${common.input_names()}, begin + first, length, flags);
 % if sums:
         open = sum_block(${common.input_names()}, begin + first, length, flags, open, scanned);
 % endif
@@ -401,26 +437,24 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
         const ushort mask = heads_of(k + K_AT(begin + first));
 % if sums:
         const SUMS v = ${convert_vector.replace("$X", "vload16(0, s + S_AT(begin + first))").replace("$N", "16")};
-        const SUMS sums = sum_sixteen(v, mask, open);
+        const SUMS sums = sum_sixteen(v, mask);
 % endif
 % if stores:
 % if elements:
-        global const WORD_OF_ELEMENT* from = e + E_AT(begin + first);
-        ${compressed("kept + count", "mask")}
+        store_kept_${word}(vload16(0, e + E_AT(begin + first)), mask, kept + count);
 % endif
 % if listed:
-        vstore16(COMPRESS_int(first + (int16) (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), mask), 0, places + count);
+        store_kept_int(first + (int16) (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), mask, places + count);
 % endif
 % if sums:
-        SUMS before = sums.s${"0" + digits[:15]};
-        before.s0 = open;
-        ${compressed_sums("before.lo", "before.hi", "before")}
+        store_kept_${sum}(sums.s${"0" + digits[:15]}, mask, ended + count);
+        ended[count] = mask & 1 ? open : combine_sums(open, ended[count]);
 % endif
 % elif state_kind == "lengths":
         last = mask ? begin + first + 31 - (int) clz((uint) mask) : last;
 % endif
 % if sums:
-        open = sums.sf;
+        open = mask ? sums.sf : combine_sums(open, sums.sf);
 % endif
         count += popcount((uint) mask);
     }
@@ -482,29 +516,31 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % if compress:
 #ifdef COMPRESS
     {
-        const uchar16 flags_here = vload16(0, flags + i);
-        const ushort mask = __builtin_ia32_cvtb2mask128(as_char16(flags_here << (uchar16) (7)));
+        const ulong low = *(const ulong*) (flags + i), high = *(const ulong*) (flags + i + 8);
+% if three:
+        const ulong ones = 0x0101010101010101UL;
+        const ushort mask = bits_of(low & ones, high & ones), second_mask = bits_of(low >> 1 & ones, high >> 1 & ones);
+% else:
+        const ushort mask = bits_of(low, high);
+% endif
         const int some_of_them = popcount((uint) mask);
-%   if three:
-        const ushort second_mask = __builtin_ia32_cvtb2mask128(as_char16(flags_here << (uchar16) (6)));
-%   endif
 <%
     masks = ["mask", "second_mask", f"~({'mask | second_mask' if three else 'mask'})"]
     ends = ["count", "second", f"(first + i - count{' - second' if three else ''})"]
 %>
 %   if elements:
-        global const WORD_OF_ELEMENT* from = e + E_AT(begin + first + i);
+        const ${word}16 v = vload16(0, e + E_AT(begin + first + i));
 %     for ((name, _), mask), (_, end) in zip(by_part(masks), by_part(ends)):
-        ${compressed(f"{name} + {end}", mask)}
+        store_kept_${word}(v, (ushort) (${mask}), ${name} + ${end});
 %     endfor
 %   endif
 %   if listed:
 %     for ((_, name), mask), (_, end) in zip(by_part(masks), by_part(ends)):
-        vstore16(COMPRESS_int(first + i + (int16) (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), (ushort) (${mask})), 0, ${name} + ${end});
+        store_kept_int(first + i + (int16) (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), (ushort) (${mask}), ${name} + ${end});
 %     endfor
 %   endif
 %   if sums:
-        ${compressed_sums("vload8(0, scanned + i)", "vload8(1, scanned + i)", "vload16(0, scanned + i)")}
+        store_kept_${sum}(vload16(0, scanned + i), mask, ended + count);
 %   endif
         count += some_of_them;
 %   if three:
@@ -537,26 +573,5 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
     }
 % if compress:
 #endif
-% endif
-</%def>
-<%def name="compressed_sums(low, high, all)">
-<% kind_of = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}[sum_bytes] %>
-% if sum_bytes == 8:
-        vstore8(as_${sum}8(COMPRESS_ulong(as_ulong8(${low}), (uchar) mask)), 0, ended + count);
-        vstore8(as_${sum}8(COMPRESS_ulong(as_ulong8(${high}), (uchar) (mask >> 8))), 0,
-                ended + count + popcount((uint) mask & 255));
-% else:
-        vstore16(as_${sum}16(COMPRESS_${kind_of}(as_${kind_of}16(${all}), mask)), 0, ended + count);
-% endif
-</%def>
-<%def name="compressed(to, mask)">
-% if word_bytes == 8:
-    {
-        const ushort chosen = (ushort) (${mask});
-        vstore8(COMPRESS_ulong(vload8(0, from), (uchar) chosen), 0, ${to});
-        vstore8(COMPRESS_ulong(vload8(1, from), (uchar) (chosen >> 8)), 0, ${to} + popcount((uint) chosen & 255));
-    }
-% else:
-    vstore16(COMPRESS_${word}(vload16(0, from), (ushort) (${mask})), 0, ${to});
 % endif
 </%def>

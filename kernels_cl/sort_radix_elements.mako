@@ -193,19 +193,33 @@ static RANK last_rank(const DIGIT digit, const uint bin) {
     ${whole}16 ${part} = span.${part};
 %   endfor
 %   if orders:
-    /* Each key is compared with the next one, until a block is in no order: of random keys, that is the first one. */
+    /* Each key is compared with the next one, until a block is in no order: of random keys, that is the first one. The
+       first and the last key of what is in order are the smallest and the largest one. */
     span.orders = ${orders};
-    while (span.orders & ORDERED && i + 257 <= ${end}) {
+    while (span.orders & ORDERED && i + 272 <= ${end}) {
         ${"long" if key_bits == 64 else "int"}16 falls = 0, rises = 0;
-        for (const uint stop = i + 256; i < stop; i += 16) {
-            const ${whole}16 ranks = ranks_of(${many}), later = ranks_of(${many.replace("+ i)", "+ i + 1)")});
+        ${whole}16 ranks = ranks_of(${many});
+        const uint from = i;
+        while (i < from + 256) {
+            i += 16;
+            const ${whole}16 next = ranks_of(${many});
+            const ${whole}16 later = (${whole}16) (ranks.s1234, ranks.s5678, ranks.s9abc, ranks.sdef, next.s0);
             falls |= later < ranks;
             rises |= later > ranks;
 %     for part, (better, ranks) in parts.items():
+%       if part not in ("low", "high"):
             ${part} = ${better}(${part}, ${ranks});
+%       endif
 %     endfor
+            ranks = next;
         }
         span.orders &= ~((any(falls) ? ASCENDING : 0) | (any(rises) ? DESCENDING : 0));
+        if (!(span.orders & ORDERED)) i = from;
+    }
+    if (i > ${begin}) {
+        const RANK first = rank_of(encoded(keys[${begin}])), last = rank_of(encoded(keys[i - 1]));
+        low = min(first, last);
+        high = max(first, last);
     }
     for (uint j = i; span.orders & ORDERED && j + 1 < ${end}; ++j) {
         const RANK rank = rank_of(encoded(keys[j])), later = rank_of(encoded(keys[j + 1]));

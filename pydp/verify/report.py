@@ -31,13 +31,14 @@ class Report:
     """The results of one device, by stage and check.
 
     A result has a "status": "passed", "failed", "skipped" (the device lacks something), "unfinished" (no time) or
-    "running". "attempts" counts how often the command was killed while the check ran. If a check that has a result
-    runs again and the command is killed, the result stays, and "killed" counts these attempts. "ran": the most
-    seconds that the check had without an end. A failed check runs again in the next run of the command; its result
-    of the previous run is then "earlier". "depends on" names what the result depends on beside the device; if that
-    has changed, the check runs again. about: the device, the versions and the interface that launches kernels; a
-    file belongs to one device and one interface. A file that only says why no device was usable is replaced by a
-    report of a device.
+    "running". "attempts" counts how often the check was started without a result being recorded. If a check that has a
+    result runs again and the command is killed, the result stays, and "killed" counts these attempts; after
+    MOST_ATTEMPTS the check has failed. "ran": the longest time in seconds that the check ran without ending. A failed
+    check runs again in the next run of the command; "earlier" is the last failure that has another cause than a killed
+    command, if there was one, else the result of the previous run. "depends on" names what the result depends on beside
+    the device; if that has changed, the check runs again. about: the device, the versions and the interface that
+    launches kernels; a file belongs to one device and one interface. A file that only says why no device was usable is
+    replaced by a report of a device.
     """
 
     def __init__(self, path: Path, about: dict[str, Any], again: bool = False) -> None:
@@ -101,9 +102,11 @@ class Report:
         if "ran" in found:
             begun["ran"] = found["ran"]
         if found.get("status") in _FINAL:
+            failed_by_kills = found.get("killed", 0) >= MOST_ATTEMPTS
+            kept = found["earlier"] if failed_by_kills and "earlier" in found else found
             begun |= {
                 "attempts": found.get("killed", 0) + 1,
-                "earlier": {key: value for key, value in found.items() if key not in ("earlier", "killed")},
+                "earlier": {key: value for key, value in kept.items() if key not in ("earlier", "killed")},
             }
         self._ran.add((stage, check))
         self._put(stage, check, begun)
@@ -137,7 +140,7 @@ class Report:
         if log:
             result["log"] = log
         if killed and attempts >= MOST_ATTEMPTS:
-            result |= {"status": "failed", "note": f"{note}, in each of {attempts} attempts"}
+            result |= {"status": "failed", "note": f"{note}, in each of {attempts} attempts", "killed": attempts}
             if found.get("earlier", {}).get("status") == "failed":
                 result["earlier"] = found["earlier"]
         elif "earlier" in found and begun:

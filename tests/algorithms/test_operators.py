@@ -97,26 +97,31 @@ def test_expressions_and_functions_that_are_named_operators(name, text, function
             assert (got.identity, got.start, got.operation) == (want.identity, want.start, name) and got.name != name
 
 
+def test_named_operators_in_either_order():
+    for op in ("b + a", lambda a, b: b + a, "max(b, a)", lambda a, b: max(b, a)):
+        assert operator_text(op, "i4").operation in ("+", "max")
+    assert operator_text("a + b", "c8").operation == operator_text("b + a", "c8").operation == "+"
+    assert operator_text("a * b", "c8").operation == ""  # of two vectors, not of two complex numbers
+
+
 def test_expressions_and_functions_that_are_no_named_operators():
     for op in (
-        "b + a",
         "a + b + 0",
         "a - b",
         "a + a",
         "a < b",
         "max(a, 3)",
-        lambda a, b: b + a,
+        lambda a, b: a + a,
         lambda a, b: a + b + 1,
     ):
         assert operator_text(op, "int32").vector_body is None
-    assert operator_text("a * b", "complex64").vector_body is None  # of two vectors, not of two complex numbers
 
 
 RIGHT = [
-    "b + a",
+    "b + a * 2",
     "a > b ? a : b",
     "(a + b) * 2.5e-3f",
-    "max(b, a)",
+    "max(b, a) + 1",
     "convert_float(a) + (float) b",
     "a*b-0x1F",
     "fma(a, b, 1.f)",

@@ -449,4 +449,6 @@ def test_a_function_is_known_by_what_it_does(device):
     assert pydp.reduce(x, max) == pydp.reduce(x, "a + b") == want
     small = np.full(100_000, 100, np.int8)
     assert pydp.reduce(small, "a + b", dtype=np.int64) == pydp.reduce(small, max, dtype=np.int64) == 10_000_000
+    assert pydp.reduce(small[:100]) == 10_000 and pydp.reduce(small[:100], "b + a") == np.int8(16)  # in its own dtype
+    assert "b + a (computed as +)" in str(pydp.explain(pydp.reduce, small, "b + a"))
     assert pydp.reduce(x[:0], "a + b") == 0 and pydp.scan(small[:3], "a + b", exclusive=True).tolist() == [0, 100, -56]

@@ -329,12 +329,23 @@ def test_runs_that_are_counted_first(device, monkeypatch, presorted):
     monkeypatch.setattr(runs, "launched", launched)
     x = np.random.default_rng(0).integers(0, 9, 60_001).astype(np.uint8)
     x = np.sort(x) if presorted else x
-    for options in ({"return_counts": True}, {"return_counts": True, "return_index": True}):
-        same(pydp.unique(x, **options), np.unique(x, **options))
-        assert 9 in spaces
+    np.testing.assert_array_equal(pydp.unique(x), np.unique(x))
+    assert spaces == [None]  # the values alone fit
+    for options in ({"return_counts": True}, dict.fromkeys(("return_counts", "return_index", "return_inverse"), True)):
         spaces.clear()
+        same(pydp.unique(x, **options), np.unique(x, **options))
+        assert spaces == [None, 9, *([9, None] if "return_index" in options else [])]  # the inverse has all elements
+    spaces.clear()
     starts = np.flatnonzero(np.diff(x, prepend=255))
-    same(pydp.run_length_encode(x), (x[starts], np.diff(starts, append=x.size)))
-    weights = np.arange(x.size, dtype=np.int32) % 100
-    same(pydp.reduce_by_key(x, weights, dtype=np.int64), (x[starts], np.add.reduceat(weights.astype(np.int64), starts)))
-    assert spaces == [None, starts.size] * 2
+    lengths = np.diff(starts, append=x.size)
+    same(pydp.run_length_encode(x), (x[starts], lengths))
+    count, k = np.zeros((), np.int64), starts.size // 2
+    first = (x[starts[:k]], lengths[:k], starts[:k])
+    same(pydp.run_length_encode(x, starts=True, length=int(starts[k]), count=count), first)
+    assert count == k
+    weights = np.arange(x.size, dtype=np.uint8)
+    for added, dtype in ((weights, np.int64), (weights.tolist(), np.float64)):
+        same(pydp.reduce_by_key(x, added, dtype=dtype), (x[starts], np.add.reduceat(weights.astype(dtype), starts)))
+    assert spaces == [None, starts.size, None, k, *[None, starts.size] * 2]
+    assert "a first pass counts the runs" in str(pydp.explain(pydp.run_length_encode, x))
+    assert "a first pass" not in str(pydp.explain(pydp.unique, x))

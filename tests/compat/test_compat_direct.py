@@ -42,6 +42,9 @@ def test_scans(device, texts_run, op, ufunc):
     assert made.events and np.array_equal(made.get(), ufunc.accumulate(x)) and np.array_equal(array.get(), x)
     scan(array[100:])  # in place, inside its buffer
     assert np.array_equal(array.get(), np.concatenate([x[:100], ufunc.accumulate(x[100:])]))
+    array, made = cl_array.to_device(device.queue, x), cl_array.empty(device.queue, x.shape, x.dtype)
+    scan(array, made, queue=cl.CommandQueue(device.context))
+    assert np.array_equal(made.get(), ufunc.accumulate(x))
     assert not texts_run
     bits = cl_array.to_device(device.queue, x.view(np.uint32))
     assert np.array_equal(scan(bits, "new").get().view(np.int32), ufunc.accumulate(x))

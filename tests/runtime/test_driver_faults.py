@@ -159,7 +159,7 @@ def test_complements_and_extremes_of_operators(device, dtype):
 
 
 _BEFORE = """
-import json, sys
+import json, os, sys
 import numpy as np
 import pyopencl as cl
 import pyopencl.array
@@ -168,6 +168,7 @@ from pydp.runtime.drivers.find import raw_devices
 platform, device = next(one for one in raw_devices() if one[0].name == sys.argv[1] and one[1].name == sys.argv[2])
 context = cl.Context([device])
 queue = cl.CommandQueue(context)
+os.environ.update(json.loads(sys.argv[3]))  # too late for the driver
 state_before_use.cache_clear()  # as if pydp had not asked for the drivers
 import pydp
 x = cl.array.to_device(queue, np.arange(-9, 9, dtype=np.int32))
@@ -178,20 +179,27 @@ def larger(idx, y, x):
     y[idx[0]] = max(x[idx[0]], ~x[idx[0]])
 
 pydp.forall(18, larger, y, x, group=1, spec={"mapping": "simt"})
-print(json.dumps([evaluated.get().tolist(), y.get().tolist()]))
+from pydp.compat.pyopencl.devices import device_quirks
+options = [pydp.device(device).profile.build_options, device_quirks(device).build_options]
+print(json.dumps([evaluated.get().tolist(), y.get().tolist(), options]))
 """
 
 
-def test_complements_in_a_context_made_before_pydp_was_used(device, tmp_path):
+@pytest.mark.parametrize("set_too_late", [False, True])
+def test_complements_in_a_context_made_before_pydp_was_used(device, tmp_path, set_too_late):
     environment = {**os.environ, "PYDP_CACHE_DIR": str(tmp_path), "PYOPENCL_NO_CACHE": "1"}
     for name in device.quirks.environment:
         environment.pop(name, None)
     program = tmp_path / "before.py"  # a file: pydp reads the source of `larger`
     program.write_text(_BEFORE)
-    command = [sys.executable, str(program), device.cl.platform.name, device.cl.name]
+    late = json.dumps(dict(device.quirks.environment) if set_too_late else {})
+    command = [sys.executable, str(program), device.cl.platform.name, device.cl.name, late]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
     x = np.arange(-9, 9)
-    assert json.loads(done.stdout.splitlines()[-1]) == [np.maximum(x, ~x).tolist()] * 2
+    *found, options = json.loads(done.stdout.splitlines()[-1])
+    assert found == [np.maximum(x, ~x).tolist()] * 2
+    if device.quirks.parsed_once:  # programs of such processes are not mixed up with those of others
+        assert all(device.quirks.parsed_once[1] not in one for one in options)
 
 
 def test_kernels_run_in_groups_of_the_size_that_they_report(device):
@@ -213,6 +221,7 @@ def test_properties_that_the_table_states():
     assert gpu.subgroup_sizes == (8, 16, 32)
     assert quirks_of("NVIDIA CUDA", "H200", "550", "gpu").keeps_own_binaries
     assert quirks_of("Portable Computing Language", "cpu", "3.1", "cpu").keeps_own_binaries
+    assert "-DFAST_SHUFFLES" in quirks_of("Intel(R) OpenCL", "Xeon", "2026.22", "cpu").build_options
     grind = quirks_of("Oclgrind", "Oclgrind Simulator", "21.10", "cpu")
     assert (grind.is_simulator, grind.fma_fast, grind.binaries_usable) == (True, False, False)
     assert quirks_of("rusticl", "llvmpipe (256 bits)", "22.3", "cpu").fma_fast is False

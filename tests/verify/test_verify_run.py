@@ -301,6 +301,13 @@ def test_a_failed_check_runs_again_and_its_failure_is_kept(tmp_path: Path) -> No
         Report(path, ABOUT).begin("b", "passes")
     killed = Report(path, ABOUT).result("b", "passes")
     assert killed["note"].endswith("in each of 3 attempts") and killed["earlier"] == failed
+    Report(path, ABOUT).begin("b", "passes")
+    killed = Report(path, ABOUT).result("b", "passes")
+    assert killed["note"].endswith("in each of 4 attempts") and killed["earlier"] == failed
+    report = Report(path, ABOUT)
+    report.begin("b", "passes")
+    report.end("b", "passes", {"status": "passed"}, 0)
+    assert report.result("b", "passes")["earlier"] == failed
     failing()
     status, reported, results = ran(path, (Stage("b", "", 1.0, (PASSES,), decides=True), STAGES[3]))
     assert (status, reported[0]) == (0, "b passes passed")

@@ -8,8 +8,9 @@ it is commutative, and a version for OpenCL vectors. :func:`operator_text` conve
 * for a record dtype, a dict with one expression per field, such as ``{"lo": "min(a.lo, b.lo)", ...}``;
 * a Python function of two values (see ``pydp.vector``), or an :class:`Operator`.
 
-Expressions and functions that only apply a named operator, such as ``"a + b"`` or ``lambda a, b: a + b``, are that
-operator.
+Expressions and functions of numbers that only apply a named operator to both values, such as ``"a + b"`` or ``lambda a,
+b: max(b, a)``, are computed by that operator. The result keeps the dtype of the elements: only the names ``+`` and
+``*`` and their equivalent functions add up small integers in a wider dtype.
 
 An expression is OpenCL C without side effects and pointers. It may contain
 
@@ -73,8 +74,8 @@ class Operator:
     of its width. identity: a value e with ``combine(e, x) == x`` bit for bit, or None. start: the result of an empty
     scan or reduction (0.0 if the identity is -0.0), or None. declarations: code before the function, without record
     structs (`c_declarations` gives those). operands_in_order: the operator is not commutative. iterations: of
-    loops inside, None if they depend on values. computes: dtypes of intermediate values. operation: the name of the
-    operator that this is or is equal to, or "".
+    loops inside, None if they depend on values. computes: dtypes of intermediate values. operation: the named operator
+    that computes the same values, or "".
     """
 
     name: str
@@ -121,6 +122,11 @@ class Operator:
     def title(self) -> str:
         """The name for error messages, shortened if it is long."""
         return quoted(self.name)
+
+    @property
+    def computed_as(self) -> str:
+        """For explanations, after the name: the named operator that computes the same values."""
+        return "" if self.operation in ("", self.name) else f" (computed as {self.operation})"
 
     @property
     def identity_text(self) -> str | None:
@@ -181,23 +187,23 @@ def _from_text(op: str, dtype: np.dtype) -> Operator:
     if len(op) <= LONGEST and op.isidentifier() and op not in ("a", "b"):
         raise InvalidArgument(f"op {quoted(op)} is not the name of an operator; {_ACCEPTED}")
     tree = parse(op, dtype, "op")
-    same = _same_name(tree)
-    if same and dtype.kind != "c":  # complex numbers are vectors in expressions
-        return _known_as(same, op, dtype)
+    same = _named_operator_of(tree)
+    if same and (dtype.kind != "c" or same == "+"):  # complex numbers are vectors in expressions
+        return _with_name(op, same, dtype)
     expressions = Expressions()
     text = _c_text(expressions, tree, op, dtype, "op")
     return _of_expressions(op, dtype, f"return {text};", expressions)
 
 
-def _same_name(tree: Node) -> str:
-    """The name of the operator that an expression applies to a and b, such as + for ``a + b``; "" for others."""
-    operands = [(one.kind, one.symbol) for one in tree.children]
+def _named_operator_of(tree: Node) -> str:
+    """The named operator that an expression applies to a and b, such as + in ``a + b`` and ``b + a``, or ""."""
+    operands = sorted((one.kind, one.symbol) for one in tree.children)
     applied = tree.kind in ("binary", "call") and operands == [("name", "a"), ("name", "b")]
     return tree.symbol if applied and tree.symbol in NAMES else ""
 
 
-def _known_as(same: str, name: str, dtype: np.dtype) -> Operator:
-    """The operator named `same`, under the name of an equal expression or function."""
+def _with_name(name: str, same: str, dtype: np.dtype) -> Operator:
+    """The named operator `same`, with the name of an expression or function that computes the same values."""
     return replace(_named(same, dtype), name=name)
 
 
@@ -273,7 +279,7 @@ def _lowered(op: Any, dtype: np.dtype) -> Operator:
     others = missing_declarations(dtype, lowered.dtypes)
     name = getattr(op, "__name__", type(op).__name__)
     if lowered.operation:
-        return _known_as(lowered.operation, name, dtype)
+        return _with_name(name, lowered.operation, dtype)
     body = f"return {lowered.name}(a, b);"
     text = others + lowered.text + "\n"
     return Operator(name, dtype, body, declarations=text, iterations=lowered.iterations, computes=tuple(lowered.dtypes))

@@ -318,7 +318,7 @@ def _explain(given: Given) -> Explanation:
         "shape": source.shape,
         "axes": axes,
         "types": f"{source.dtype} -> {plan.dtype}",
-        "operator": plan.operator.name,
+        "operator": plan.operator.name + plan.operator.computed_as,
         "specialization": plan.choice.spec if plan.choice else "none: nothing to reduce",
     }
     choices = [plan.choice.reason] if plan.choice else []

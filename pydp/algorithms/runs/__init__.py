@@ -15,7 +15,7 @@ from pydp.algorithms.lengths import on_host as length_on_host
 from pydp.algorithms.lengths import whole
 from pydp.algorithms.pieces import needed, on_host
 from pydp.algorithms.registry import Algorithm, alike, register
-from pydp.algorithms.runs.request import Heads, explained, launched, prepare
+from pydp.algorithms.runs.request import Heads, explained, launched, prepare, runs_are_counted_first
 from pydp.algorithms.select.policy import SelectSpec
 from pydp.algorithms.select.results import trimmed_alike
 from pydp.algorithms.sort import argsort, finds_sorted, sort, sort_unless_sorted, sort_with_order
@@ -51,7 +51,8 @@ def run_length_encode(
 
     count: a device scalar (one int32 or int64) that receives the number of runs. length: only the first `length`
     elements count, see `select`. spec: a SelectSpec, or a mapping of some of its fields. The length of the results: see
-    `select`.
+    `select`. If results for as many runs as elements would exceed the device's largest buffer, NumPy arrays are read
+    twice, first to count the runs.
 
     Raises InvalidArgument for invalid arguments, and UnsupportedOnDevice for dtypes that the device does not support,
     before anything is enqueued.
@@ -64,7 +65,8 @@ def run_length_encode(
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
     results = ("values", "starts", "lengths") if switch(starts, "starts") else ("values", "lengths")
-    values, *found, total = _stored(whole(x, length), None, None, None, results, False, count, length, **where)
+    x = whole(x, length)
+    values, *found, total = _with_space_for_runs(x, None, None, None, results, False, count, length, **where)
     return trimmed_alike([values, *reversed(found)], total)
 
 
@@ -98,7 +100,8 @@ def reduce_by_key(
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
     keys, values = whole(keys, length), whole(values, length)
-    unique_keys, sums, total = _stored(keys, values, op, dtype, ("values", "sums"), False, count, length, **where)
+    results = ("values", "sums")
+    unique_keys, sums, total = _with_space_for_runs(keys, values, op, dtype, results, False, count, length, **where)
     found: tuple[Any, Any] = trimmed_alike([unique_keys, sums], total)
     return found
 
@@ -158,11 +161,12 @@ def unique(
     else:
         ordered, order = sort_with_order(x, wait_for=wait_for, **place)
     results = ("values", "lengths") if counts else ("values",)
-    values, *found, total = _stored(
+    values, *found, total = _with_space_for_runs(
         ordered, None, None, None, results, equal_nan, None, None, sorted_found, unsorted, counters, **where
-    )  # fmt: skip
+    )
     if index:
-        firsts, _ = _stored(ordered, order, None, None, ("first values",), equal_nan, None, None, **where)
+        first = (ordered, order, None, None, ("first values",), equal_nan, None, None)
+        firsts, _ = _launched(*first, space=values.size, **where)
         found.insert(0, firsts)
     made = list(trimmed_alike([values, *found], total))
     if inverse:
@@ -171,17 +175,16 @@ def unique(
     return made[0] if len(made) == 1 else tuple(made)
 
 
-def _stored(
+def _with_space_for_runs(
     keys: Any, values: Any, op: Any, dtype: Any, results: tuple[str, ...], equal_nan: bool, *given: Any, **where: Any
 ) -> Any:
-    """The results with space for all runs, and the number of runs. If results with space for as many runs as elements
-    would exceed the device's largest buffer, the runs are counted first."""
-    item = max([8, *(one.dtype.itemsize for one in (keys, values) if hasattr(one, "dtype"))])
-    if not on_host(keys) or not needed({**where, "out": None}, keys, result=keys.size * item):
-        return _launched(keys, values, op, dtype, results, equal_nan, *given, **where)
+    """The results, and the number of runs. Results have space for as many runs as elements; if that would exceed the
+    device's largest buffer, the runs are counted first, and results have space for these."""
     count, length, *ordered = given
     spec, place = where["spec"], {name: value for name, value in where.items() if name != "spec"}
     request = Heads(keys, values, op, dtype, results, equal_nan, count, spec, length, *ordered)
+    if not runs_are_counted_first(request, place):
+        return _launched(keys, values, op, dtype, results, equal_nan, *given, **where)
     prepare(request, place)  # all checks, before the runs are counted
     (total,) = launched(request._replace(values=None, results=(), count=None), place)
     return launched(request._replace(space=int(total)), place)
@@ -201,14 +204,15 @@ def _launched(
     unsorted: Any = None,
     counters: Any = None,
     *,
+    space: int | None = None,
     device: Any,
     queue: Any,
     wait_for: Any,
     spec: Any,
 ) -> Any:
-    """The results with space for as many runs as elements, and the number of runs."""
+    """The results, and the number of runs."""
     where = {"device": device, "queue": queue, "wait_for": wait_for}
-    given = (count, spec, length, sorted_found, unsorted, counters)
+    given = (count, spec, length, sorted_found, unsorted, counters, space)
     return launched(Heads(keys, values, op, dtype, results, equal_nan, *given), where)
 
 

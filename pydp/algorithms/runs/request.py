@@ -10,6 +10,7 @@ from pydp.algorithms.arguments import by_key, check_same_shape
 from pydp.algorithms.lengths import check_limit, length_of, limit
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.algorithms.operators.conversion import conversion
+from pydp.algorithms.pieces import buffer_limit, needed, on_host
 from pydp.algorithms.runs.equality import differ, differ_vector
 from pydp.algorithms.scan.arguments import value_dtype
 from pydp.algorithms.select.plan import COUNT, Condition, Job, SelectPlan, select_plan
@@ -37,7 +38,7 @@ class Heads(NamedTuple):
     runs), "sums" (of `values` by `op`, in `dtype`), "first values" (the element of `values` at each head), "ranks"
     (the number of the run of each element i, at index ``values[i]``). finds_sorted: `keys` is the first result of
     `sort_unless_sorted`; unsorted, counters: its argument and its second result, which an explanation does not have.
-    space: the number of runs if it is known; results then have space for no more.
+    space: the elements of each result except "ranks"; None stands for as many as `keys` has.
     """
 
     keys: Any
@@ -56,8 +57,7 @@ class Heads(NamedTuple):
 
 
 def launched(request: Heads, where: dict[str, Any]) -> tuple[Any, ...]:
-    """Enqueue a selection of heads. Returns its results with space for as many runs as elements, or for `space` runs,
-    and the number of runs."""
+    """Enqueue a selection of heads. Returns its results and the number of runs."""
     ready, sums = prepare(request, where)
     call, n = ready.call, ready.x.size
     dtypes = {"values": ready.x.dtype, "starts": COUNT, "lengths": COUNT, "ranks": COUNT}
@@ -74,6 +74,21 @@ def launched(request: Heads, where: dict[str, Any]) -> tuple[Any, ...]:
     found = call.finish(*outputs)
     results: tuple[Any, ...] = found if len(outputs) > 1 else (found,)
     return results[: len(request.results) + 1]
+
+
+def runs_are_counted_first(request: Heads, where: dict[str, Any]) -> bool:
+    """Whether results with space for as many runs as elements would exceed the device's largest buffer."""
+    keys, values = request.keys, request.values
+    if not on_host(keys):
+        return False
+    sizes = {"values": keys.dtype.itemsize, "starts": COUNT.itemsize, "lengths": COUNT.itemsize}
+    if "sums" in request.results:
+        given = native(normal_input("values", values).dtype)
+        sizes["sums"] = value_dtype(given, request.dtype, request.op).itemsize
+    elif values is not None:
+        sizes["first values"] = values.dtype.itemsize
+    most = max(sizes[name] for name in request.results)
+    return needed({**where, "out": None}, keys, result=keys.size * most)
 
 
 def prepare(request: Heads, where: dict[str, Any]) -> tuple[Prepared, Operator | None]:
@@ -150,4 +165,8 @@ def _plan_of(
 def explained(which: str, request: Heads, where: dict[str, Any]) -> Explanation:
     """Describe a call without enqueuing anything."""
     ready, _ = prepare(request, where)
-    return explanation(which, ready.call.device, ready.plan, f"{ready.shape} {ready.x.dtype}")
+    found = explanation(which, ready.call.device, ready.plan, f"{ready.shape} {ready.x.dtype}")
+    if runs_are_counted_first(request, where):
+        limit = buffer_limit(where)
+        found.choices.insert(0, f"buffers of the device have at most {limit} bytes: a first pass counts the runs")
+    return found

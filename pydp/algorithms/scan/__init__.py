@@ -138,7 +138,8 @@ def _explain(given: Given) -> Explanation:
     )  # fmt: skip
     ready = prepare(given.x, request, given.where, run=False)
     device, plan, x = ready.call.device, ready.plan, ready.x
-    title = f"scan of {x.shape} {x.dtype} with {ready.operator.name!r} along axis {request.axis} on {device.name}"
+    op = f"{ready.operator.name!r}{ready.operator.computed_as}"
+    title = f"scan of {x.shape} {x.dtype} with {op} along axis {request.axis} on {device.name}"
     if plan is None:
         return Explanation(title, {"result": "nothing to do"})
     choices = ["the other axes need more than two strides: the scan uses contiguous copies"] if ready.copies else []

@@ -14,9 +14,9 @@ from pydp.runtime.programs.template import render
 
 @functools.lru_cache(maxsize=64)
 def device_quirks(device: Any) -> Quirks:
-    """The row of the table of quirks for a device."""
+    """The quirks of a device, whose driver the program has usually used before this package."""
     kind = "cpu" if device.type & cl.device_type.CPU else "gpu" if device.type & cl.device_type.GPU else "accelerator"
-    return quirks_of(device.platform.name, device.name, device.driver_version, kind)
+    return quirks_of(device.platform.name, device.name, device.driver_version, kind).with_late_variables()
 
 
 @functools.lru_cache(maxsize=64)

@@ -1,7 +1,8 @@
 """Runs pydp's scan and select for calls of pyopencl's algorithms.
 
-This is done if pydp's grammar accepts the caller's C text and gives it the same values. pydp's kernels are faster,
-because they know what the text computes. All other calls compile the caller's text as it is.
+They run if pydp's grammar accepts the caller's C text, the text has no double literal for another dtype, and there is
+no preamble and no option. pydp's kernels are faster, because they know what the text computes. All other calls compile
+the caller's text as it is.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def scan(operator: str, dtype: np.dtype, source: cl_array.Array, target: cl_arra
         pydp.scan(source, operator, out=target, queue=queue)
     except PydpError:
         return False
+    _flush_other(queue, target)
     return True
 
 
@@ -57,14 +59,19 @@ def select(ary: Any, predicate: str, queue: Any, wait_for: Any) -> tuple[Any, An
         kept = selected(ary, text, signed, queue=queue or ary.queue, wait_for=wait_for)
     except PydpError:
         return None
-    if queue not in (None, ary.queue):
-        queue.flush()  # some drivers start commands only then, and the results belong to another queue
+    _flush_other(queue, ary)
     event = kept.events[-1]
     found = kept.with_queue(ary.queue)
     for one in (found, count):
         if event not in one.events:
             one.add_event(event)
     return found, count, event
+
+
+def _flush_other(queue: Any, array: cl_array.Array) -> None:
+    """Flush a queue that is not the one of the results: some drivers start commands only then."""
+    if queue not in (None, array.queue):
+        queue.flush()
 
 
 def _accepted(array: cl_array.Array) -> bool:

@@ -28,8 +28,8 @@ class ValueText:
     name: contains a hash of the text, so equal names are equal functions. arguments, result: dtypes.
     text: its definition, with the helpers that it calls. declarations: record types and extensions, which must precede
     it; :func:`pydp.dtypes.c_declarations` of `dtypes` gives the same text (and can join several functions' types).
-    iterations: of all loops of a call, None if they depend on values. operation: the name of the operator that the
-    function applies to its two arguments, such as + or min, if it does nothing else.
+    iterations: of all loops of a call, None if they depend on values. operation: the named operator
+    that the function applies to its two arguments in either order, such as + or min, if it does nothing else, or "".
     """
 
     name: str
@@ -58,7 +58,8 @@ def _operation(function: ir.ValueFunction) -> str:
     else:
         return ""
     read = [one.variable if isinstance(one, ir.Read) else None for one in operands]
-    return _OPERATIONS.get(name, "") if not function.body and read == function.arguments else ""
+    both = read in (list(function.arguments), list(function.arguments)[::-1])
+    return _OPERATIONS.get(name, "") if not function.body and both else ""
 
 
 def lower_value(function: ir.ValueFunction) -> ValueText:

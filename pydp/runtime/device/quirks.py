@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import re
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
@@ -126,8 +125,8 @@ class Quirks:
 
 @dataclass(frozen=True)
 class StateBeforeUse:
-    """libraries: the memory map of the process, which contains the libraries that it had loaded. variables: its
-    environment."""
+    """libraries: the memory map of the process, which contains the libraries that it had loaded. variables: the
+    environment that the process started with; the driver may not have read what was set later."""
 
     libraries: str
     variables: Mapping[str, str]
@@ -138,9 +137,10 @@ def state_before_use() -> StateBeforeUse:
     """The state at the first call, which must be before pydp loads the drivers."""
     try:
         libraries = Path("/proc/self/maps").read_text(errors="replace")
+        variables = Path("/proc/self/environ").read_bytes().decode(errors="replace")
     except OSError:
-        libraries = ""
-    return StateBeforeUse(libraries, dict(os.environ))
+        return StateBeforeUse("", {})
+    return StateBeforeUse(libraries, dict(one.partition("=")[::2] for one in variables.split("\0") if one))
 
 
 @functools.cache
@@ -290,6 +290,14 @@ TABLE = (
         since=(2026, 22),
         kinds=_CPU,
         shown_by="tests/runtime/test_driver_faults.py::test_complements_in_a_context_made_before_pydp_was_used",
+    ),
+    Quirk(
+        "intel",
+        "no macros and functions tell of the processor's instructions. The compiler makes one instruction of a shuffle "
+        "by a mask that is known at run time: kernels use it to move the elements that they keep",
+        {"build_options": ("-DFAST_SHUFFLES",)},
+        kinds=_CPU,
+        shown_by="tests/runtime/test_driver_faults.py::test_properties_that_the_table_states",
     ),
     Quirk(
         "intel",
