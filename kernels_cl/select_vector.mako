@@ -8,7 +8,8 @@
 ## Parameters: see select_common and wg_lookback; phase ("single": one pass; "reduce", "seeded": first and last pass of
 ## reduce-then-scan; "alone": one partition), most (elements of a partition), block, wide (words of a vector of a
 ## nontemporal store; 0: plain stores), compress (vectors can be compressed if the processor can), word_bytes, sum_bytes, mask (C type of
-## the masks of sums), identity, combine_sums_vector, convert_vector (of sums),
+## the masks of sums), identity, combine_sums_vector, convert_vector (of sums), subtract (sums are differences of the sums
+## from the partition's start on: expression of such a difference, or ""),
 ## differ_vector (expression of the condition for vectors a and b of keys, or ""), key_bytes, key_mask (C type of the masks
 ## of keys).
 <%namespace name="common" file="select_common.mako"/>
@@ -104,6 +105,18 @@ static MASKS masks_of(const ushort bits) {
 % endif
 #endif
 }
+
+% if subtract:
+static SUMS sums_from_first(SUMS v) {
+    SUMS u;
+% for shift in (1, 2, 4, 8):
+    u = v.s${"0" * shift + digits[: 16 - shift]};
+    u.s${digits[:shift]} = 0;
+    v = combine_sums_vector(u, v);
+% endfor
+    return v;
+}
+% endif
 
 /* The sums of 16 values, each from the last head on, or from the first value. `blocked`: no head and no first value may be
    between a value and the one that is added to it. */
@@ -437,7 +450,7 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
         const ushort mask = heads_of(k + K_AT(begin + first));
 % if sums:
         const SUMS v = ${convert_vector.replace("$X", "vload16(0, s + S_AT(begin + first))").replace("$N", "16")};
-        const SUMS sums = sum_sixteen(v, mask);
+        const SUMS sums = ${"sums_from_first(v)" if subtract and stores else "sum_sixteen(v, mask)"};
 % endif
 % if stores:
 % if elements:
@@ -446,7 +459,9 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % if listed:
         store_kept_int(first + (int16) (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), mask, places + count);
 % endif
-% if sums:
+% if sums and subtract:
+        store_kept_${sum}(combine_sums_vector((SUMS) (open), ${subtract.format(a="sums", b="v", n=16)}), mask, ended + count);
+% elif sums:
         store_kept_${sum}(sums.s${"0" + digits[:15]}, mask, ended + count);
         ended[count] = mask & 1 ? open : combine_sums(open, ended[count]);
 % endif
@@ -454,11 +469,20 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
         last = mask ? begin + first + 31 - (int) clz((uint) mask) : last;
 % endif
 % if sums:
-        open = mask ? sums.sf : combine_sums(open, sums.sf);
+        open = ${"" if subtract and stores else "mask ? sums.sf : "}combine_sums(open, sums.sf);
 % endif
         count += popcount((uint) mask);
     }
     for (; first < size; ++first) { ${one_head(stores)} }
+% if sums and subtract and stores:
+    SUM last = 0;
+    for (int j = 0; j < count; ++j) {
+        const SUM here = ended[j];
+        ended[j] = ${subtract.format(a="here", b="last", n="")};
+        last = here;
+    }
+    open = ${subtract.format(a="open", b="last", n="")};
+% endif
 </%def>
 <%def name="one_head(stores)">
         const long at = begin + first;
@@ -479,7 +503,7 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
         count += head;
 % if sums:
         const SUM v = converted(s[S_AT(at)]);
-        open = head ? v : combine_sums(open, v);
+        open = ${"" if subtract and stores else "head ? v : "}combine_sums(open, v);
 % endif
 </%def>
 ##

@@ -215,14 +215,24 @@ def _vector_sums(profile: Any, job: Job) -> dict[str, object]:
     """Template parameters of sums by vectors."""
     sums = job.sums
     if sums is None or not sums_by_vectors(profile, job):
-        return {"sum_bytes": 1, "mask": "", "identity": "", "combine_sums_vector": "", "convert_vector": ""}
+        return {
+            "sum_bytes": 1,
+            "mask": "",
+            "identity": "",
+            "combine_sums_vector": "",
+            "convert_vector": "",
+            "subtract": "",
+        }
     assert job.summand is not None
+    integers = sums.operation == "+" and sums.dtype.kind in "iu"  # sums that wrap can be subtracted exactly
+    name, unsigned = c_name(sums.dtype), c_name(np.dtype(f"u{sums.dtype.itemsize}"))
     return {
         "sum_bytes": sums.dtype.itemsize,
         "mask": c_name(np.dtype(f"i{sums.dtype.itemsize}")),
         "identity": sums.identity_text,
         "combine_sums_vector": sums.vector_function(16, "combine_sums_vector"),
         "convert_vector": conversion(job.summand, sums.dtype, "values")[1],
+        "subtract": f"as_{name}{{n}}(as_{unsigned}{{n}}({{a}}) - as_{unsigned}{{n}}({{b}}))" if integers else "",
     }
 
 
