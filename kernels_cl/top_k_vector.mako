@@ -1,11 +1,11 @@
 ## The k best elements of each part of each row, in the order of their indexes: candidates for the k best of the row.
 ## An element's rank is an unsigned integer that orders it (see sort_radix_elements): larger ranks are better.
 ## Phases: a work-item keeps a threshold, the rank of the k-th best element so far, and a buffer of `capacity` elements.
-## It reads its part in blocks of `block` elements and looks at single elements only if a rank in the block is larger
-## than the threshold; these go to the buffer. When the buffer is full, it drops all but the k best: the new threshold is
-## found bit by bit, by counting ranks. Of equal ranks it keeps the first, so a later element must have a larger rank.
-## The first threshold comes from a sample of the whole part: with the first elements only, every element of a part in
-## ascending order would be larger than the threshold.
+## It reads its part in blocks of `block` elements. If a rank in a block is larger than the threshold, it looks at the
+## single elements of the vectors with such ranks; these elements go to the buffer. When the buffer is full, it drops
+## all but the k best: the new threshold is found bit by bit, by counting ranks. Of equal ranks it keeps the first, so a
+## later element must have a larger rank. The first threshold comes from a sample of the whole part: with the first
+## elements only, every element of a part in ascending order would be larger than the threshold.
 ## Launch: one work-item for each part, `parts` for each row, in work-groups of 1. Parts have at least k elements.
 ## Parameters: declarations, key (unsigned C type of the key's size), kind, key_bits, descending, rank_window (see
 ## sort_radix_elements), index (C type of the indexes in the buffer), block (a multiple of 16), native (C type of the
@@ -132,11 +132,14 @@ kernel ${one_lane} void top_k_candidates(global const ${key}* restrict x, const 
 % endfor
         if (any(${" | ".join(f"(ranks{v} > threshold)" for v in range(block // 16))})) {
 % endif
-            for (int j = 0; j < ${block}; ++j) {
-                const RANK rank = rank_of(encoded(x[i + j]));
-                ranks[count] = rank;
-                places[count] = (${index}) (i + j);
-                count += rank > threshold;
+            for (long from = i; from < i + ${block}; from += 16) {
+                if (!any(ranks_of(encoded_many(vload16(0, x + from))) > threshold)) continue;
+                for (long at = from; at < from + 16; ++at) {
+                    const RANK rank = rank_of(encoded(x[at]));
+                    ranks[count] = rank;
+                    places[count] = (${index}) at;
+                    count += rank > threshold;
+                }
             }
             if (count > most) {
                 threshold = keep_best(ranks, places, count, k);
