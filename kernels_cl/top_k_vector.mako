@@ -79,13 +79,15 @@ kernel ${one_lane} void top_k_candidates(global const ${key}* restrict x, const 
     RANK threshold = 0;
     int count = 0;
     if (sample) {
-        const long stride = (end - from) / sample;
+        const long stride = (end - from) / (sample / 16);
         uint random = 1;
-        for (int i = 0; i < sample; ++i) {
+        for (int i = 0; i < sample; i += 16) { /* 16 adjacent elements cost one access to memory */
             random = random * 1664525u + 1013904223u;
-            const long at = from + i * stride + (random >> 8) % (uint) stride;
-            ranks[i] = rank_of(encoded(x[at]));
-            places[i] = (${index}) at;
+            const long at = from + i / 16 * stride + (random >> 8) % (uint) (stride - 15);
+            for (int j = 0; j < 16; ++j) {
+                ranks[i + j] = rank_of(encoded(x[at + j]));
+                places[i + j] = (${index}) (at + j);
+            }
         }
         /* At least k elements have this rank or a larger one; the next smaller one lets all of them through. */
         const RANK enough = kth_best(ranks, sample, k);
