@@ -196,11 +196,11 @@ static RANK last_rank(const DIGIT digit, const uint bin) {
     /* Each key is compared with the next one, until a block is in no order: of random keys, that is the first one. The
        first and the last key of what is in order are the smallest and the largest one. */
     span.orders = ${orders};
-    while (span.orders & ORDERED && i + 272 <= ${end}) {
+    while (span.orders & ORDERED && i + 32 <= ${end}) {
         ${"long" if key_bits == 64 else "int"}16 falls = 0, rises = 0;
         ${whole}16 ranks = ranks_of(${many});
-        const uint from = i;
-        while (i < from + 256) {
+        const uint from = i, stop = i + min(1024u, (${end} - i - 16) & ~15u);
+        while (i < stop) {
             i += 16;
             const ${whole}16 next = ranks_of(${many});
             const ${whole}16 later = (${whole}16) (ranks.s1234, ranks.s5678, ranks.s9abc, ranks.sdef, next.s0);
