@@ -3,15 +3,15 @@
 ## to private memory without a branch: each is stored after the kept ones, where the next one overwrites a dropped one.
 ## It publishes the number of kept elements, looks up the number before its partition, and stores whole vectors.
 ## Blocks without a kept element are skipped. Heads of runs are found, copied and summed by 16 elements at once, without
-## blocks, where the processor can compress vectors.
+## blocks, where a driver moves the kept elements of a vector together by few instructions.
 ## Launch: one work-group of one work-item per partition of `part` <= most elements.
 ## Parameters: see select_common and wg_lookback; phase ("single": one pass; "reduce", "seeded": first and last pass of
 ## reduce-then-scan; "alone": one partition), most (elements of a partition), block, wide (words of a vector of a
-## nontemporal store; 0: plain stores), compress (vectors can be compressed if the processor can), word_bytes, sum_bytes, mask (C type of
-## the masks of sums), identity, combine_sums_vector, convert_vector (of sums), subtract (sums are differences of the sums
-## from the partition's start on: expression of such a difference, or ""),
-## differ_vector (expression of the condition for vectors a and b of keys, or ""), key_bytes, key_mask (C type of the masks
-## of keys).
+## nontemporal store; 0: plain stores), compress (kept elements may be moved together as vectors), word_bytes,
+## sum_bytes, mask (C type of the masks of sums), identity, combine_sums_vector, convert_vector (of sums), difference
+## (format text of a - b with wrap-around, with {a}, {b} and the vector width {n}: the sum of a run is then the
+## difference of two sums that begin at the partition's start; "": sums restart at each head), differ_vector (expression
+## of the condition for vectors a and b of keys, or ""), key_bytes, key_mask (C type of the masks of keys).
 <%namespace name="common" file="select_common.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
 <%
@@ -51,13 +51,14 @@ constant uchar LANES_OF[] = {
 };
 #endif
 #ifdef COMPRESS
-/* The first bits of 16 bytes; their other bits are 0. A product has the bits of eight bytes in its highest byte. */
+/* The lowest bits of 16 bytes; their other bits are 0. A product has the bits of eight bytes in its highest byte. */
 static ushort bits_of(const ulong low, const ulong high) {
     return (ushort) ((low * 0x0102040810204080UL >> 56) | (high * 0x0102040810204080UL >> 56 << 8));
 }
 % for type, size in dict([(word, word_bytes)] * elements + [("int", 4)] * listed + [(sum, sum_bytes)] * sums).items():
 <% bits = {1: "uchar", 2: "ushort", 4: "uint", 8: "ulong"}[size] %>
-/* Stores the lanes of v whose bits are set in `mask`, and up to 16 elements in all. */
+/* Stores the lanes of v whose bits are set in `mask` at `to`, in order. The elements after them, up to to[15], are
+   overwritten with other values. */
 static void store_kept_${type}(const ${type}16 v, const ushort mask, ${type}* to) {
 #ifdef BY_SHUFFLES
     vstore8(as_${type}8(shuffle(as_${bits}8(v.lo), convert_${bits}8(vload8(mask & 255, LANES_OF)))), 0, to);
@@ -106,7 +107,7 @@ static MASKS masks_of(const ushort bits) {
 #endif
 }
 
-% if subtract:
+% if difference:
 static SUMS sums_from_first(SUMS v) {
     SUMS u;
 % for shift in (1, 2, 4, 8):
@@ -450,7 +451,7 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
         const ushort mask = heads_of(k + K_AT(begin + first));
 % if sums:
         const SUMS v = ${convert_vector.replace("$X", "vload16(0, s + S_AT(begin + first))").replace("$N", "16")};
-        const SUMS sums = ${"sums_from_first(v)" if subtract and stores else "sum_sixteen(v, mask)"};
+        const SUMS sums = ${"sums_from_first(v)" if difference and stores else "sum_sixteen(v, mask)"};
 % endif
 % if stores:
 % if elements:
@@ -459,8 +460,8 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % if listed:
         store_kept_int(first + (int16) (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), mask, places + count);
 % endif
-% if sums and subtract:
-        store_kept_${sum}(combine_sums_vector((SUMS) (open), ${subtract.format(a="sums", b="v", n=16)}), mask, ended + count);
+% if sums and difference:
+        store_kept_${sum}(combine_sums_vector((SUMS) (open), ${difference.format(a="sums", b="v", n=16)}), mask, ended + count);
 % elif sums:
         store_kept_${sum}(sums.s${"0" + digits[:15]}, mask, ended + count);
         ended[count] = mask & 1 ? open : combine_sums(open, ended[count]);
@@ -469,19 +470,19 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
         last = mask ? begin + first + 31 - (int) clz((uint) mask) : last;
 % endif
 % if sums:
-        open = ${"" if subtract and stores else "mask ? sums.sf : "}combine_sums(open, sums.sf);
+        open = ${"" if difference and stores else "mask ? sums.sf : "}combine_sums(open, sums.sf);
 % endif
         count += popcount((uint) mask);
     }
     for (; first < size; ++first) { ${one_head(stores)} }
-% if sums and subtract and stores:
-    SUM last = 0;
+% if sums and difference and stores:
+    SUM previous = 0;
     for (int j = 0; j < count; ++j) {
         const SUM here = ended[j];
-        ended[j] = ${subtract.format(a="here", b="last", n="")};
-        last = here;
+        ended[j] = ${difference.format(a="here", b="previous", n="")};
+        previous = here;
     }
-    open = ${subtract.format(a="open", b="last", n="")};
+    open = ${difference.format(a="open", b="previous", n="")};
 % endif
 </%def>
 <%def name="one_head(stores)">
@@ -503,7 +504,7 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
         count += head;
 % if sums:
         const SUM v = converted(s[S_AT(at)]);
-        open = ${"" if subtract and stores else "head ? v : "}combine_sums(open, v);
+        open = ${"" if difference and stores else "head ? v : "}combine_sums(open, v);
 % endif
 </%def>
 ##

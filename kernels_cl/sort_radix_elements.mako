@@ -194,7 +194,7 @@ static RANK last_rank(const DIGIT digit, const uint bin) {
 %   endfor
 %   if orders:
     /* Each key is compared with the next one, until a block is in no order: of random keys, that is the first one. The
-       first and the last key of what is in order are the smallest and the largest one. */
+       first and the last key of the prefix in order are its smallest and largest keys, one or the other way round. */
     span.orders = ${orders};
     while (span.orders & ORDERED && i + 32 <= ${end}) {
         ${"long" if key_bits == 64 else "int"}16 falls = 0, rises = 0;
@@ -217,9 +217,9 @@ static RANK last_rank(const DIGIT digit, const uint bin) {
         if (!(span.orders & ORDERED)) i = from;
     }
     if (i > ${begin}) {
-        const RANK first = rank_of(encoded(keys[${begin}])), last = rank_of(encoded(keys[i - 1]));
-        low = min(first, last);
-        high = max(first, last);
+        const RANK one = rank_of(encoded(keys[${begin}])), other = rank_of(encoded(keys[i - 1]));
+        low = min(one, other);
+        high = max(one, other);
     }
     for (uint j = i; span.orders & ORDERED && j + 1 < ${end}; ++j) {
         const RANK rank = rank_of(encoded(keys[j])), later = rank_of(encoded(keys[j + 1]));

@@ -134,9 +134,9 @@ kernel ${one_lane} void top_k_candidates(global const ${key}* restrict x, const 
 % endfor
         if (any(${" | ".join(f"(ranks{v} > threshold)" for v in range(block // 16))})) {
 % endif
-            for (long from = i; from < i + ${block}; from += 16) {
-                if (!any(ranks_of(encoded_many(vload16(0, x + from))) > threshold)) continue;
-                for (long at = from; at < from + 16; ++at) {
+            for (long vector = i; vector < i + ${block}; vector += 16) {
+                if (!any(ranks_of(encoded_many(vload16(0, x + vector))) > threshold)) continue;
+                for (long at = vector; at < vector + 16; ++at) {
                     const RANK rank = rank_of(encoded(x[at]));
                     ranks[count] = rank;
                     places[count] = (${index}) at;

@@ -31,8 +31,8 @@ class Report:
     """The results of one device, by stage and check.
 
     A result has a "status": "passed", "failed", "skipped" (the device lacks something), "unfinished" (no time) or
-    "running". "attempts" counts how often the check was started without a result being recorded. If a check that has a
-    result runs again and the command is killed, the result stays, and "killed" counts these attempts; after
+    "running". "attempts" counts the starts of the check, without those that ended for lack of time. If a check that has
+    a result runs again and the command is killed, the result stays, and "killed" counts these starts; after
     MOST_ATTEMPTS the check has failed. "ran": the longest time in seconds that the check ran without ending. A failed
     check runs again in the next run of the command; "earlier" is the last failure that has another cause than a killed
     command, if there was one, else the result of the previous run. "depends on" names what the result depends on beside

@@ -65,14 +65,19 @@ def test_every_length_around_the_partition(device, mapping, strategy):
 @pytest.mark.oclgrind
 @MAPPINGS
 @STRATEGIES
-@pytest.mark.parametrize("op", ["+", "a > b ? a : b"])
-def test_sums_of_every_length_around_the_partition(device, mapping, strategy, op):
-    """A named operator has a vector form; an expression has none."""
+@pytest.mark.parametrize(
+    ("op", "dtype"), [("+", np.int32), ("+", np.float32), ("max", np.int32), ("a > b ? a : b", np.int32)]
+)
+def test_sums_of_every_length_around_the_partition(device, mapping, strategy, op, dtype):
+    """A named operator has a vector form; an expression has none. Integer sums wrap; those of floats are whole."""
     skip_where_refused(device, strategy, mapping)
-    spec, values = {**mapping, "strategy": strategy}, integers(500, 2, -99, 99)
+    spec, values = {**mapping, "strategy": strategy}, integers(500, 2, -99, 99).astype(dtype)
+    if (op, dtype) == ("+", np.int32):
+        values *= 20_000_000
     for keys in (in_runs(500, 3), np.zeros(500, np.int32), np.arange(500, dtype=np.int32)):
         for n in lengths(device):
-            want = reduced(keys[:n], values[:n], (lambda a, b: a + b) if op == "+" else max)
+            with np.errstate(over="ignore"):
+                want = reduced(keys[:n], values[:n], np.add if op == "+" else max)
             same(pydp.reduce_by_key(keys[:n], values[:n], op, spec=spec), want)
 
 
@@ -310,6 +315,10 @@ def test_explanations(device):
         pydp.explain(pydp.unique, x, return_inverse=True),
     ):
         assert found.sources and "partition(s)" in str(found)
+    told = str(pydp.explain(pydp.reduce_by_key, x, x, "b + a"))
+    vectors = device.profile.mapping == "vector" and not device.profile.is_simulator
+    assert ("'b + a' (computed as +): differences" in told) == vectors
+    assert "op 'max': sums that restart" in str(pydp.explain(pydp.reduce_by_key, x, x, "max"))
     told = str(pydp.explain(pydp.unique, x))
     assert ("in order already" in told) == (device.profile.mapping == "vector" and device.profile.loop_limit is None)
 

@@ -448,3 +448,12 @@ def test_errors_of_selections_in_pieces(device, monkeypatch):
     with pytest.raises(pydp.InvalidArgument, match="count shares memory"):
         pydp.select(x[::-1], "x > 0", count=x[2990:2991])
     assert np.array_equal(x, np.arange(3000))
+
+
+def test_kept_elements_are_moved_by_vectors(device):
+    """Intel's CPU runtime needs shuffles for it; other compilers define macros of the processor's instructions."""
+    shuffles = "-DFAST_SHUFFLES" in device.profile.build_options
+    assert shuffles == (device.driver == "intel" and device.profile.kind == "cpu")
+    if shuffles:
+        (source,) = pydp.explain(pydp.select, np.arange(9, dtype=np.int32), "x > 3").sources.values()
+        assert "#elif defined(FAST_SHUFFLES)" in source

@@ -152,12 +152,17 @@ def test_rows_in_order(radix: Any) -> None:
         for n in (513, 5000):
             for high in (3, 10 * n):
                 x = np.sort(np.random.default_rng(n).integers(-high, high, n)).astype(dtype)
-                for at in (None, 300, n - 1):
+                for at in (None, 15, 16, 32, 300, n - 18, n - 17, n - 16, n - 1):
                     y = x.copy()
                     if at is not None:
                         y[at] = y[at - 1] - 1
                     for z in (y, y[::-1].copy()):
                         _check(z, SMALL, descending=dtype == "f4", values=np.arange(n).astype(CARRIED[dtype]))
+    for at in (1023, 1024, 1025, 2048):  # between blocks
+        y = np.arange(5000, dtype=np.int32)
+        y[[at, at + 1]] = y[[at + 1, at]]
+        _check(y, SMALL)
+        _check(y[::-1].copy(), SMALL)
     rows = np.stack([x, x[::-1], np.roll(x, 1)])
     _check(rows, SMALL, descending=True, values=np.arange(rows.size).astype("i1").reshape(rows.shape))
     for y in (x, x[::-1].copy()):
@@ -166,6 +171,16 @@ def test_rows_in_order(radix: Any) -> None:
         whole = np.concatenate([y, y])
         pydp.sort(whole[:5000], out=whole[1000:6000], spec=SMALL)
         assert np.array_equal(whole[1000:6000], np.sort(y))
+
+
+def test_first_elements_in_order_on_both_sides_of_zero(radix: Any) -> None:
+    """The first bins of 64-bit floats leave out the gap around zero, which elements in order bound, too."""
+    needs.dtype(radix, np.float64)
+    rest = 10.0 ** np.random.default_rng(0).uniform(-300, 300, 300_000 - 32768)
+    x = np.concatenate([-np.geomspace(1e300, 1e-300, 32768), rest])
+    for y in (x, -x, x[::-1].copy()):
+        for descending in (False, True):
+            _check(y, {"mapping": "vector", "strategy": "radix"}, descending)
 
 
 def test_in_place_and_out(radix: Any) -> None:

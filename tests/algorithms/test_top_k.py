@@ -73,6 +73,17 @@ def test_more_nan_than_elements_that_are_wanted(device, strategy):
         check(pydp.top_k(x, 120, largest=largest, spec=strategy), best(x, 120, -1, largest))
 
 
+def test_large_elements_where_the_sample_is_taken(device):
+    """The first threshold lets k elements through because the elements of the sample are distinct."""
+    needs_loops(device, {"strategy": "filter"})
+    n, runs, random = 1 << 16, 256, 1  # runs of 16 adjacent elements, as top_k_candidates draws them
+    x = np.random.default_rng(7).standard_normal(n).astype(np.float32)
+    for run in range(8):
+        random = (random * 1664525 + 1013904223) % (1 << 32)
+        x[run * (n // runs) + (random >> 8) % (n // runs - 15)] = 1000 + run
+    check(pydp.top_k(x, 40, spec={"strategy": "filter", "parts": 1}), best(x, 40))
+
+
 @STRATEGIES
 def test_axes_strides_and_kinds(device, strategy):
     needs_loops(device, strategy)

@@ -221,7 +221,6 @@ def test_properties_that_the_table_states():
     assert gpu.subgroup_sizes == (8, 16, 32)
     assert quirks_of("NVIDIA CUDA", "H200", "550", "gpu").keeps_own_binaries
     assert quirks_of("Portable Computing Language", "cpu", "3.1", "cpu").keeps_own_binaries
-    assert "-DFAST_SHUFFLES" in quirks_of("Intel(R) OpenCL", "Xeon", "2026.22", "cpu").build_options
     grind = quirks_of("Oclgrind", "Oclgrind Simulator", "21.10", "cpu")
     assert (grind.is_simulator, grind.fma_fast, grind.binaries_usable) == (True, False, False)
     assert quirks_of("rusticl", "llvmpipe (256 bits)", "22.3", "cpu").fma_fast is False

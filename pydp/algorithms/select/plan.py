@@ -211,6 +211,11 @@ def sums_by_vectors(profile: Any, job: Job) -> bool:
     return forms and job.steps[2] == 1 and bool(conversion(job.summand, sums.dtype, "values")[1])
 
 
+def _wraps(sums: Operator) -> bool:
+    """Whether the operator adds integers: differences of such sums are exact."""
+    return sums.operation == "+" and sums.dtype.kind in "iu"
+
+
 def _vector_sums(profile: Any, job: Job) -> dict[str, object]:
     """Template parameters of sums by vectors."""
     sums = job.sums
@@ -221,10 +226,9 @@ def _vector_sums(profile: Any, job: Job) -> dict[str, object]:
             "identity": "",
             "combine_sums_vector": "",
             "convert_vector": "",
-            "subtract": "",
+            "difference": "",
         }
     assert job.summand is not None
-    integers = sums.operation == "+" and sums.dtype.kind in "iu"  # sums that wrap can be subtracted exactly
     name, unsigned = c_name(sums.dtype), c_name(np.dtype(f"u{sums.dtype.itemsize}"))
     return {
         "sum_bytes": sums.dtype.itemsize,
@@ -232,7 +236,7 @@ def _vector_sums(profile: Any, job: Job) -> dict[str, object]:
         "identity": sums.identity_text,
         "combine_sums_vector": sums.vector_function(16, "combine_sums_vector"),
         "convert_vector": conversion(job.summand, sums.dtype, "values")[1],
-        "subtract": f"as_{name}{{n}}(as_{unsigned}{{n}}({{a}}) - as_{unsigned}{{n}}({{b}}))" if integers else "",
+        "difference": f"as_{name}{{n}}(as_{unsigned}{{n}}({{a}}) - as_{unsigned}{{n}}({{b}}))" if _wraps(sums) else "",
     }
 
 
@@ -263,6 +267,7 @@ class SelectPlan:
         alone = self.per_row == 1
         self.phase = "alone" if alone else "seeded" if spec.strategy == "reduce_then_scan" else "single"
         self.group = (1,) if spec.mapping == "vector" else (spec.lanes,)
+        self.vectors = spec.mapping == "vector" and sums_by_vectors(profile, job)
         self.grid = (self.parts * self.group[0],)
         phases: tuple[str, ...] = ("reduce", "seeded") if self.phase == "seeded" else (self.phase,)
         phases = phases if job.n else ()  # without elements, only the count is stored
@@ -277,7 +282,7 @@ class SelectPlan:
                 device, "select_simt.mako", "select_elements", params, _needs(phase, spec.lanes, spec.columns),
                 lanes=spec.lanes, choice=spec.barriers, subgroup=spec.subgroup,
             )  # fmt: skip
-        streams = job.sums is not None and not sums_by_vectors(device.profile, job)
+        streams = job.sums is not None and not self.vectors
         return kernel(device, "runs_vector.mako" if streams else "select_vector.mako", "select_elements", params)
 
     def _between(self, device: Any) -> Any:
@@ -358,6 +363,12 @@ class SelectPlan:
                 f"after {self.spec.polls} unsuccessful polls of an earlier partition, a work-group recomputes its state"
             )
         lines += [f"{phase}: {line}" for phase, one in self.kernels.items() for line in describe_barriers(one)]
+        if self.job.sums is not None:
+            differences = self.vectors and _wraps(self.job.sums)
+            how = (
+                "differences of sums from the start of a partition" if differences else "sums that restart at each run"
+            )
+            lines.append(f"op {self.job.sums.title}{self.job.sums.computed_as}: {how}")
         if self.job.bounded:
             lines.append("the kernels read the number of elements from memory; the host does not wait for it")
         return lines + ([f"prefixes: {line}" for line in self.between.describe()] if self.between else [])

@@ -14,7 +14,7 @@ from pydp.runtime.programs.template import render
 
 @functools.lru_cache(maxsize=64)
 def device_quirks(device: Any) -> Quirks:
-    """The quirks of a device, whose driver the program has usually used before this package."""
+    """The quirks of a device. Most programs make a context first, so variables for its driver may come too late."""
     kind = "cpu" if device.type & cl.device_type.CPU else "gpu" if device.type & cl.device_type.GPU else "accelerator"
     return quirks_of(device.platform.name, device.name, device.driver_version, kind).with_late_variables()
 

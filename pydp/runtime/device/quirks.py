@@ -135,12 +135,16 @@ class StateBeforeUse:
 @functools.cache
 def state_before_use() -> StateBeforeUse:
     """The state at the first call, which must be before pydp loads the drivers."""
-    try:
-        libraries = Path("/proc/self/maps").read_text(errors="replace")
-        variables = Path("/proc/self/environ").read_bytes().decode(errors="replace")
-    except OSError:
-        return StateBeforeUse("", {})
+    libraries, variables = _text_of("/proc/self/maps"), _text_of("/proc/self/environ")
     return StateBeforeUse(libraries, dict(one.partition("=")[::2] for one in variables.split("\0") if one))
+
+
+def _text_of(path: str) -> str:
+    """The text of a file; "" if it cannot be read."""
+    try:
+        return Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 @functools.cache
@@ -293,11 +297,11 @@ TABLE = (
     ),
     Quirk(
         "intel",
-        "no macros and functions tell of the processor's instructions. The compiler makes one instruction of a shuffle "
-        "by a mask that is known at run time: kernels use it to move the elements that they keep",
+        "the compiler defines no macros for the processor's instructions and has no functions for them. It compiles a "
+        "shuffle with a variable mask to few instructions: kernels move kept elements by shuffles",
         {"build_options": ("-DFAST_SHUFFLES",)},
         kinds=_CPU,
-        shown_by="tests/runtime/test_driver_faults.py::test_properties_that_the_table_states",
+        shown_by="tests/algorithms/test_select.py::test_kept_elements_are_moved_by_vectors",
     ),
     Quirk(
         "intel",
