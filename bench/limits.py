@@ -8,7 +8,7 @@ limits.measure()              # {"f32 FMA peak": GFLOP/s, "copy": GB/s, "read": 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,14 +63,14 @@ class Limits:
         self.vector = profile.mapping == "vector"
         self.group = 1 if self.vector else 128
 
-    def _kernel(self, name: str, dtype: str, share: int = 1) -> tuple[Any, int]:
+    def _kernel(self, name: str, dtype: str, share: int = 1, streamed: bool = False) -> tuple[Any, int]:
         """A kernel and its vector width. share: use vectors of 1 / share of the device's width."""
         size = np.dtype(dtype).itemsize
         full = max(1, self.device.profile.simd_bytes // size)
         width = max(1, full // share) if self.vector else (1 if name == "limit_peak" else 4)
         params = {
             "type": _TYPES[dtype], "width": width, "chains": 12, "group": self.group,
-            "fused": self.device.profile.fma_fast or not self.vector,
+            "fused": self.device.profile.fma_fast or not self.vector, "streamed": streamed,
         }  # fmt: skip
         return kernel(self.device, "bench_limits.mako", name, params), width
 
@@ -105,19 +105,20 @@ class Limits:
         alternating({"peak": first}, repeats=3)
         return probe(max(steps, min(most, int(steps * seconds / max(first.least, 1e-7)))))
 
-    def _stream(self, name: str, nbytes: int) -> Probe:
-        made, width = self._kernel(name, "float32")
+    def _stream(self, name: str, nbytes: int, buffers: Sequence[Any] = (), streamed: bool = False) -> Probe:
+        made, width = self._kernel(name, "float32", streamed=streamed)
         profile = self.device.profile
         items = profile.compute_units * (16 if self.vector else 16 * self.group)
         each = max(1, nbytes // (4 * width * items))
         if profile.loop_limit:
             each = min(each, profile.loop_limit // 2)
         count = items * each * width * 4
-        flags = cl.mem_flags.READ_WRITE
-        # On CPUs, small pages would lower the limit below what pydp's own arrays reach.
-        source, target = (new_buffer(self.device.context, flags, count) for _ in range(2))
         queue = self.device.queue
-        cl.enqueue_copy(queue, source, np.zeros(count, np.uint8))
+        if not buffers:  # on CPUs, small pages would lower the limit below what pydp's own arrays reach
+            flags = cl.mem_flags.READ_WRITE
+            buffers = [new_buffer(self.device.context, flags, count) for _ in range(2)]
+            cl.enqueue_copy(queue, buffers[0], np.zeros(count, np.uint8))
+        source, target = buffers
         args = [source, target, np.int32(each), np.int64(1 if self.vector else items)]
 
         def run() -> None:
@@ -125,9 +126,16 @@ class Limits:
 
         return Probe(run, count * (2.0 if name == "limit_copy" else 1.0), "GB/s")
 
-    def copy(self, nbytes: int = 256 << 20) -> Probe:
-        """A copy kernel; its bytes count reads and writes."""
-        return self._stream("limit_copy", nbytes)
+    def copy(self, nbytes: int = 256 << 20, buffers: Sequence[Any] = ()) -> Probe:
+        """A copy kernel; its bytes count reads and writes. buffers: the source and the target, of at least `nbytes`.
+
+        On CPUs, the faster of plain and nontemporal stores: the latter do not read the lines that they overwrite.
+        """
+        tried = [self._stream("limit_copy", nbytes, buffers)]
+        if self.device.profile.streamed_bytes is not None:
+            tried.append(self._stream("limit_copy", nbytes, buffers, streamed=True))
+            alternating({str(place): probe for place, probe in enumerate(tried)}, repeats=5)
+        return max(tried, key=lambda probe: probe.limit)
 
     def read(self, nbytes: int = 256 << 20) -> Probe:
         """A kernel that reads and adds up."""

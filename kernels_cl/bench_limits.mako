@@ -2,7 +2,7 @@
 ##
 ## Purpose: peak (chains of fused multiply-adds in registers), copy (read + write), read (sum).
 ## Phases: one each.   Launch shape: (items) x (group). Parameters: type (C scalar), width (lanes of a vector),
-##   chains (independent accumulators), group, fused. copy and read: every work-item processes `each` vectors with a
+##   chains (independent accumulators), group, fused, streamed (copies bypass the caches). copy and read: every work-item processes `each` vectors with a
 ##   stride of `stride` vectors (CPUs: 1, contiguous runs; GPUs: the number of work-items, coalesced).
 <% VEC = f"{type}{width}" if width > 1 else type %>\
 % if type == "double":
@@ -32,7 +32,11 @@ void limit_copy(const __global ${VEC} *restrict from, __global ${VEC} *restrict 
 {
   const long first = stride == 1 ? (long)get_global_id(0) * each : (long)get_global_id(0);
   for (int i = 0; i < each; i++)
+% if streamed:
+    __builtin_nontemporal_store(from[first + i * stride], to + first + i * stride);
+% else:
     to[first + i * stride] = from[first + i * stride];
+% endif
 }
 
 __kernel __attribute__((reqd_work_group_size(${group}, 1, 1)))

@@ -256,7 +256,8 @@ class _Pack:
         return {**self._recorded(launches, [], 0), "work": work, "unit": unit, **scales}
 
     def _limit_kernel(self, name: str, kind: str, width: int) -> Any:
-        params = {"type": kind, "width": width, "chains": 12, "group": _GROUP, "fused": True}
+        params = {"type": kind, "width": width, "chains": 12, "group": _GROUP}
+        params |= {"fused": True, "streamed": False}
         return kernel(self.target, "bench_limits.mako", name, params)
 
     def _peak(self, kind: str, steps: int, items: int = 0) -> dict[str, Any]:

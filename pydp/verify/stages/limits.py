@@ -86,7 +86,8 @@ def _launches(context: Context) -> dict[str, Any]:
     from pydp.runtime.programs.program import kernel
 
     device = context.device
-    params: dict[str, object] = {"type": "float", "width": 1, "chains": 1, "group": 1, "fused": True}
+    params: dict[str, object] = {"type": "float", "width": 1, "chains": 1, "group": 1}
+    params |= {"fused": True, "streamed": False}
     made = kernel(device, "bench_limits.mako", "limit_peak", params)
     args = [cl.Buffer(device.context, cl.mem_flags.READ_WRITE, 4), np.int32(0), np.float32(0)]
     one = []
