@@ -1,23 +1,25 @@
 ## Select for CPU drivers: one work-item per work-group.
-## A work-item evaluates the condition of a block of elements (a loop that compilers vectorize), then copies the elements
-## to private memory without a branch: each is stored after the kept ones, where the next one overwrites a dropped one.
-## It publishes the number of kept elements, looks up the number before its partition, and stores whole vectors.
-## Blocks without a kept element are skipped. Heads of runs are found, copied and summed by 16 elements at once, without
-## blocks, where a driver moves the kept elements of a vector together by few instructions.
+## A work-item evaluates the condition of a block of elements (a loop that compilers vectorize), then copies the
+## elements to private memory without a branch: each is stored after the kept ones, where the next one overwrites a
+## dropped one. It publishes the number of kept elements, looks up the number before its partition, and stores whole
+## vectors. Blocks without a kept element are skipped. Heads of runs are found, copied and summed by 16 elements at
+## once, without blocks, where a driver moves the kept elements of a vector together by few instructions; so are
+## elements that meet a condition on vectors.
 ## Launch: one work-group of one work-item per partition of `part` <= most elements.
 ## Parameters: see select_common and wg_lookback; phase ("single": one pass; "reduce", "seeded": first and last pass of
 ## reduce-then-scan; "alone": one partition), most (elements of a partition), block, wide (words of a vector of a
 ## nontemporal store; 0: plain stores), compress (kept elements may be moved together as vectors), word_bytes,
 ## sum_bytes, mask (C type of the masks of sums), identity, combine_sums_vector, convert_vector (of sums), difference
 ## (format text of a - b with wrap-around, with {a}, {b} and the vector width {n}: the sum of a run is then the
-## difference of two sums that begin at the partition's start; "": sums restart at each head), differ_vector (expression
-## of the condition for vectors a and b of keys, or ""), key_bytes, key_mask (C type of the masks of keys).
+## difference of two sums that begin at the partition's start; "": sums restart at each head), condition_vector
+## (expression of the condition for a vector x, or for heads of a and b, or ""), vector_functions (that it calls),
+## key_bytes, key_mask (C type of the masks of keys).
 <%namespace name="common" file="select_common.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
 <%
     recomputed = f"recompute({capture(common.input_names)}, back, &found)"
     digits = "0123456789abcdef"
-    by_vectors = compress and differ_vector and (not sums or sum_bytes in (4, 8))
+    by_vectors = compress and condition_vector and not three and (not sums or sum_bytes in (4, 8))
     last, slot = ("per_row", "slots + $P") if limits else ("parts", "$P")
     here = slot.replace("$P", "p")
     listed = indexes or state_kind == "lengths"
@@ -80,15 +82,20 @@ static void store_kept_${type}(const ${type}16 v, const ushort mask, ${type}* to
 #define BY_VECTORS
 typedef ${key_mask}16 KEY_MASKS;
 
-/* Which of 16 elements are heads. They have a predecessor. */
-static ushort heads_of(global const SOURCE* keys) {
+${vector_functions}
+/* Which of 16 elements are kept. ${"They have a predecessor. " if heads else ""}*/
+static ushort kept_of(global const SOURCE* keys) {
+% if heads:
     const ${source}16 a = vload16(0, keys - 1), b = vload16(0, keys);
-    const KEY_MASKS differ = ${differ_vector};
+% else:
+    const ${source}16 x = vload16(0, keys);
+% endif
+    const KEY_MASKS chosen = ${condition_vector};
 #ifdef BY_SHUFFLES
-    const ulong2 bytes = as_ulong2(convert_char16(differ)) & (ulong2) (0x0101010101010101UL);
+    const ulong2 bytes = as_ulong2(convert_char16(chosen)) & (ulong2) (0x0101010101010101UL);
     return bits_of(bytes.x, bytes.y);
 #else
-    return ${mask_bits(key_bytes, "differ")};
+    return ${mask_bits(key_bytes, "chosen")};
 #endif
 }
 % if sums:
@@ -441,25 +448,29 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % endif
 </%def>
 ##
-## Statements: counts the heads of elements begin .. begin + size - 1 and sums the values; `stores`: also copies them to
-## private memory. The first elements of all have no 16 predecessors.
+## Statements: counts the kept ones of elements begin .. begin + size - 1 and sums the values; `stores`: also copies
+## them to private memory. The first elements of all have no 16 predecessors.
 <%def name="walk(stores)">
     int first = 0;
-    const int lead = begin == 0 ? min(size, 16) : 0;
-    for (; first < lead; ++first) { ${one_head(stores)} }
+% if heads:
+    const int lead = begin == 0 ? min(size, 16) : 0; /* the first element has no predecessor */
+    for (; first < lead; ++first) { ${one(stores)} }
+% endif
     for (; first + 16 <= size; first += 16) {
-        const ushort mask = heads_of(k + K_AT(begin + first));
+        const ushort mask = kept_of(k + K_AT(begin + first));
 % if sums:
         const SUMS v = ${convert_vector.replace("$X", "vload16(0, s + S_AT(begin + first))").replace("$N", "16")};
         const SUMS sums = ${"sums_from_first(v)" if difference and stores else "sum_sixteen(v, mask)"};
 % endif
 % if stores:
-% if elements:
-        store_kept_${word}(vload16(0, e + E_AT(begin + first)), mask, kept + count);
-% endif
-% if listed:
-        store_kept_int(first + (int16) (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), mask, places + count);
-% endif
+% for (name, place), chosen, at in zip(parts_of, ("mask", "(ushort) ~mask"), ("count", "first - count")):
+%   if elements:
+        store_kept_${word}(vload16(0, e + E_AT(begin + first)), ${chosen}, ${name} + ${at});
+%   endif
+%   if listed:
+        store_kept_int(first + (int16) (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), ${chosen}, ${place} + ${at});
+%   endif
+% endfor
 % if sums and difference:
         store_kept_${sum}(combine_sums_vector((SUMS) (open), ${difference.format(a="sums", b="v", n=16)}), mask, ended + count);
 % elif sums:
@@ -474,7 +485,7 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % endif
         count += popcount((uint) mask);
     }
-    for (; first < size; ++first) { ${one_head(stores)} }
+    for (; first < size; ++first) { ${one(stores)} }
 % if sums and difference and stores:
     SUM previous = 0;
     for (int j = 0; j < count; ++j) {
@@ -485,26 +496,28 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
     open = ${difference.format(a="open", b="previous", n="")};
 % endif
 </%def>
-<%def name="one_head(stores)">
+<%def name="one(stores)">
         const long at = begin + first;
-        const int head = KEEP(at);
+        const int chosen = KEEP(at);
 % if stores:
-% if elements:
-        kept[count] = e[E_AT(at)];
-% endif
-% if listed:
-        places[count] = first;
-% endif
+% for (name, place), to in zip(parts_of, ("count", "first - count")):
+%   if elements:
+        ${name}[${to}] = e[E_AT(at)];
+%   endif
+%   if listed:
+        ${place}[${to}] = first;
+%   endif
+% endfor
 % if sums:
         ended[count] = open;
 % endif
 % elif state_kind == "lengths":
-        last = head ? at : last;
+        last = chosen ? at : last;
 % endif
-        count += head;
+        count += chosen;
 % if sums:
         const SUM v = converted(s[S_AT(at)]);
-        open = ${"" if difference and stores else "head ? v : "}combine_sums(open, v);
+        open = ${"" if difference and stores else "chosen ? v : "}combine_sums(open, v);
 % endif
 </%def>
 ##

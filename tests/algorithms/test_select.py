@@ -24,6 +24,7 @@ from selections import (
 
 import pydp
 from pydp.algorithms import pieces
+from pydp.algorithms.operators.predicate import predicate_of
 from pydp.runtime.arrays.deferred import DeferredShape
 from pydp.runtime.programs.program import Kernel
 
@@ -457,3 +458,62 @@ def test_kept_elements_are_moved_by_vectors(device):
     if shuffles:
         (source,) = pydp.explain(pydp.select, np.arange(9, dtype=np.int32), "x > 3").sources.values()
         assert "#elif defined(FAST_SHUFFLES)" in source
+
+
+SIGNED, UNSIGNED, FLOATS = "i1 i2 i4 i8", "u1 u2 u4 u8", "f4 f8"
+BY_VECTORS = [
+    ("x > 3", f"{SIGNED} {UNSIGNED} {FLOATS}"),
+    ("x != 0", f"? {SIGNED} {UNSIGNED} {FLOATS}"),
+    ("x", f"? {SIGNED} {UNSIGNED} {FLOATS}"),
+    ("!(x < 4) || x == 2", f"{SIGNED} {UNSIGNED} {FLOATS}"),
+    ("x > -2 && x < 50 && x != 7", f"{SIGNED} {FLOATS}"),
+    ("x >= 0.5", FLOATS),
+    ("x < -1", "u4 u8"),  # as in C, -1 becomes the largest element
+    ("(x & 5) == 4", "i4 i8 u4 u8"),
+    ("x * 3 - x > 20", f"i4 i8 u4 u8 {FLOATS}"),
+    ("-x < 5", f"i4 i8 {FLOATS}"),
+    ("x - 2147483647 > 0", "i4"),
+    ("x / 3 > 2", FLOATS),
+    ("x > 300", f"i2 i4 i8 u2 u4 u8 {FLOATS}"),
+]
+BY_ELEMENTS = [
+    ("x > 0.1", "f4"),
+    ("x > 0.5", "i4 u1"),
+    ("x % 3 == 1", "i1 i4 u8"),
+    ("(x > 3) == 1", "i4 f4"),
+    ("x > 300", "i1 u1"),
+    ("x < -1", "u1 u2"),
+    ("x > 3 ? 1 : 0", "i4 f4"),
+    ("x << 1 > 4", "i4"),
+    ("x + 200 > 250", "u1 i2"),
+    (" && ".join(["x > 3"] * 40), "i4"),
+]
+
+
+@pytest.mark.parametrize(("text", "dtypes"), BY_VECTORS + BY_ELEMENTS)
+def test_predicates_on_vectors_keep_what_predicates_on_elements_keep(device, text, dtypes):
+    for dtype in map(np.dtype, dtypes.split()):
+        if not needs.has(device, dtype):
+            continue
+        rng = np.random.default_rng(0)
+        x = rng.integers(-100, 100, 4099).astype(dtype)
+        ends = [0, 1]
+        if dtype.kind in "iu":
+            ends = [np.iinfo(dtype).min, np.iinfo(dtype).max, np.iinfo(dtype).max - 1]
+        elif dtype.kind == "f":
+            ends = [np.nan, np.inf, -np.inf, -0.0, 0.5]
+        x[rng.integers(0, 4099, 400)] = rng.choice(np.array(ends, dtype), 400)
+        apart = np.repeat(x, 2)[::2]  # elements that are not adjacent are looked at one by one
+        assert pydp.select(x, text).tobytes() == pydp.select(apart, text).tobytes(), dtype
+        for one, other in zip(pydp.partition(x, text), pydp.partition(apart, text), strict=True):
+            assert np.array(one).tobytes() == np.array(other).tobytes(), dtype
+        assert np.array_equal(pydp.flatnonzero(x), np.flatnonzero(x)), dtype
+
+
+@pytest.mark.host
+def test_which_predicates_have_a_form_on_vectors():
+    for text, dtypes in BY_VECTORS:
+        assert all(predicate_of(text, dtype).vector for dtype in dtypes.split()), text
+    for text, dtypes in BY_ELEMENTS:
+        assert not any(predicate_of(text, dtype).vector for dtype in dtypes.split()), text
+    assert not predicate_of(lambda x: x > 3, "i4").vector

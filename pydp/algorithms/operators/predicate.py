@@ -11,6 +11,7 @@ from pydp.algorithms.operators import missing_declarations
 from pydp.algorithms.operators.grammar import LONGEST, parse, refused
 from pydp.algorithms.operators.text import Expressions
 from pydp.algorithms.operators.tree import Refused, quoted, shown
+from pydp.algorithms.operators.vector_predicate import vector_predicate
 from pydp.dtypes import c_name, check_computed, is_record, native, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.runtime.bounded import BoundedCache
@@ -23,7 +24,11 @@ _OPTIONAL = (("f2", "half"), ("f8", "double"))  # types that some devices lack
 
 @dataclass(frozen=True, eq=False)
 class Predicate:
-    """A condition on one element of `dtype`, as OpenCL C. It has the fields of an Operator; `body` uses ``x``."""
+    """A condition on one element of `dtype`, as OpenCL C. It has the fields of an Operator; `body` uses ``x``.
+
+    vector, vector_functions: the condition on vectors of 16 elements, see
+    :func:`pydp.algorithms.operators.vector_predicate.vector_predicate`.
+    """
 
     name: str
     dtype: np.dtype
@@ -31,6 +36,8 @@ class Predicate:
     declarations: str = ""
     iterations: int | None = 0
     computes: tuple[np.dtype, ...] = ()
+    vector: str = ""
+    vector_functions: str = ""
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -117,7 +124,9 @@ def nonzero(dtype: np.dtype) -> Predicate:
     if is_record(dtype) or vector_parts(dtype):
         raise InvalidArgument(f"elements of {dtype} have no truth value; numbers and bools are accepted")
     body = "return x.x != 0 || x.y != 0;" if dtype.kind == "c" else "return x != 0;"
-    return Predicate("x != 0", dtype, body, computes=(dtype,) if dtype.kind in "fc" else ())
+    vector, functions = vector_predicate("x != 0", dtype)
+    computes = (dtype,) if dtype.kind in "fc" else ()
+    return Predicate("x != 0", dtype, body, computes=computes, vector=vector, vector_functions=functions)
 
 
 def _from_text(text: str, dtype: np.dtype, result: np.dtype = _TRUTH) -> Predicate:
@@ -133,7 +142,9 @@ def _from_text(text: str, dtype: np.dtype, result: np.dtype = _TRUTH) -> Predica
         from pydp.lang.opencl.helpers import text as helpers_text
 
         declarations += helpers_text(expressions.helpers)
-    return Predicate(text, dtype, f"return {source};", declarations, expressions.iterations, tuple(used))
+    vector, functions = vector_predicate(text, dtype) if result == _TRUTH else ("", "")
+    body = f"return {source};"
+    return Predicate(text, dtype, body, declarations, expressions.iterations, tuple(used), vector, functions)
 
 
 def _from_function(function: Any, dtype: np.dtype) -> Predicate:

@@ -85,6 +85,10 @@ class Expressions:
             raise Refused(f"its C source has {found.depth} nested brackets; at most {DEEPEST} are accepted")
         return f"({found.text})"
 
+    def value(self, tree: Node) -> str:
+        """The source of `tree` in its own type, in brackets."""
+        return f"({fold(tree, self._node).text})"
+
     def _node(self, node: Node, parts: Sequence[_C]) -> _C:
         self.scalars.add(node.type.name)
         if node.kind in ("literal", "constant", "name"):

@@ -36,7 +36,8 @@ _STORE_BYTES = 64  # of a nontemporal store
 class Condition:
     """Which elements of an array are kept, as OpenCL C. text: the function ``keep(x)``, or with `heads` ``differ(a,
     b)``, which compares an element with its predecessor. iterations: of its loops, None if they depend on values.
-    vector: the expression of `differ` for vectors, or "". three: ``keep`` gives 1 for elements of the first part, 2 for
+    vector: the expression of `differ` for vectors a and b or of `keep` for a vector x, or ""; vector_functions: those
+    that it calls. three: ``keep`` gives 1 for elements of the first part, 2 for
     the second part, and 0 for the others."""
 
     name: str
@@ -46,6 +47,7 @@ class Condition:
     heads: bool = False
     iterations: int | None = 0
     vector: str = ""
+    vector_functions: str = ""
     three: bool = False
 
 
@@ -180,7 +182,8 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         "wide": min(wide, 16),
         "nontemporal": spec.nontemporal,
         "word_bytes": job.word,
-        "differ_vector": condition.vector if job.steps[0] == 1 else "",
+        "condition_vector": condition.vector if job.steps[0] == 1 else "",
+        "vector_functions": condition.vector_functions,
         "key_bytes": condition.dtype.itemsize,
         "key_mask": c_name(np.dtype(f"i{condition.dtype.itemsize}")) if condition.vector else "",
         "compress": job.element in (0, job.word) and (job.steps[1] == 1 or not job.element),

@@ -101,7 +101,7 @@ def _power_below(n: int) -> int:
 
 def _private_bytes(problem: SelectProblem, elements: int) -> int:
     """The bytes of private memory for a partition."""
-    return elements * ((problem.stored + (4 if problem.limits else 0)) * (1 + problem.rest + problem.three) + 8)
+    return elements * ((problem.stored + (4 if problem.limits else 0)) * (1 + problem.rest + problem.three))
 
 
 def _iterations(problem: SelectProblem) -> int:
@@ -119,8 +119,8 @@ def default(profile: Profile, problem: SelectProblem) -> SelectSpec:
     careful = profile.loop_limit is not None
     safe = profile.group_progress and not careful and not problem.two_passes
     polls = 256 if careful else 20000 if profile.group_progress else 1000
-    part = _power_below(max(profile.l2_bytes, 1 << 18) // 8 // max(problem.stored, 4))
-    part = max(64, min(part, 32768))
+    part = _power_below(max(profile.l2_bytes, 1 << 18) // 4 // max(problem.stored, 4))
+    part = max(64, min(part, _PARTS[-1]))
     if profile.loop_limit is not None:
         part = max(2, min(part, _LOOP_BOUND_PART, profile.loop_limit // _iterations(problem)))
     while _private_bytes(problem, part) > _MOST_PRIVATE and part > 64:

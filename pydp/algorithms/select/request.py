@@ -223,7 +223,7 @@ def _plan_of(
     dtype, n, read_step, step, shape = arrays
     condition = Condition(
         predicate.title, predicate.dtype, predicate.function(), predicate.declarations, False, predicate.iterations,
-        three=three,
+        vector=predicate.vector, vector_functions=predicate.vector_functions, three=three,
     )  # fmt: skip
     stores = which not in INDEXES
     job = Job(
