@@ -39,14 +39,15 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
     for case, (ours_call, read) in ours.items():
         theirs_call, theirs_read = theirs[case]
         np.testing.assert_allclose(read(ours_call()), theirs_read(theirs_call()), rtol=1e-3, err_msg=case)
-        candidates = {"pydp": _blocking(device, ours_call), "pyopencl": _blocking(device, theirs_call)}
-        copy = None
-        if "Scan" in case:  # it reads and writes each element once, in memory that pyopencl allocated
-            copy = Limits(device).copy(4 * n, (source, target))
-            candidates["copy kernel"] = copy
-        seconds = alternating(candidates, repeats=5, budget=6.0)
-        if copy is not None:  # the kernel may copy another number of elements
-            seconds["copy kernel"] *= 2 * 4 * n / copy.work
+        candidates: dict[str, Callable[[], Any]] = {
+            "pydp": _blocking(device, ours_call),
+            "pyopencl": _blocking(device, theirs_call),
+        }
+        # A scan reads and writes each element once, in memory that pyopencl allocated.
+        copies = Limits(device).copies(4 * n, (source, target)) if "Scan" in case else {}
+        seconds = alternating({**candidates, **copies}, repeats=5, budget=6.0)
+        for name, copy in copies.items():  # the kernel may copy another number of elements
+            seconds[name] *= 2 * 4 * n / copy.work
         spent, launches = seconds["pydp"], "launches" in case
         size, items = (100, 10_000) if launches else (n, n)
         ratios = {peer: took / spent for peer, took in seconds.items() if peer != "pydp"}

@@ -61,17 +61,18 @@ def _flat(device: pydp.Device, dtype: str, n: int) -> Row:
     target = cl.array.empty_like(array)
     theirs = InclusiveScanKernel(device.context, np.dtype(dtype), "a+b", neutral="0")
     host, ours = np.empty_like(x), np.empty_like(x)
-    copy = Limits(device).copy(x.nbytes)
+    copies = Limits(device).copies(x.nbytes)
     candidates: peers.Candidates = {
         "pydp": _blocking(device, lambda: pydp.scan(field, out=out)),
-        "copy kernel": copy,
+        **copies,
         "pyopencl": _blocking(device, lambda: theirs(array, target)),
         "NumPy": lambda: np.cumsum(x, dtype=dtype, out=host),
         "NumPy arrays": lambda: pydp.scan(x, out=ours, device=device),
     }
     candidates |= peers.torch(device, lambda torch, x, out: torch.cumsum(x, 0, dtype=x.dtype, out=out), x, host)
     seconds = alternating(candidates, warm=2)
-    seconds["copy kernel"] *= 2 * x.nbytes / copy.work  # scaled to the bytes that the scan reads and writes
+    for name, copy in copies.items():
+        seconds[name] *= 2 * x.nbytes / copy.work  # scaled to the bytes that the scan reads and writes
     return _row(device, f"sum of {n} {dtype}", seconds, n)
 
 

@@ -39,18 +39,19 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
     rows = []
     for case, ours, theirs in cases:
         np.testing.assert_array_equal(ours().get(), theirs())
-        copy = Limits(device).copy(x.nbytes)
+        copies = Limits(device).copies(x.nbytes)
         seconds = alternating(
             {
                 "pydp": _blocking(device, ours),
-                "copy kernel": copy,
+                **copies,
                 "scan": _blocking(device, lambda: pydp.scan(field)),
                 "NumPy": theirs,
             },
             repeats=5,
             budget=5.0,
         )
-        seconds["copy kernel"] *= 2 * x.nbytes / copy.work  # scaled to a read and a write of each element
+        for name, copy in copies.items():
+            seconds[name] *= 2 * x.nbytes / copy.work  # scaled to a read and a write of each element
         ratios = {peer: took / seconds["pydp"] for peer, took in seconds.items() if peer != "pydp"}
         spent = seconds["pydp"]
         rows.append(Row("select", f"{case} of {n}", device.name, spent, n / spent / 1e9, "Gitem/s", ratios))

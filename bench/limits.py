@@ -2,7 +2,7 @@
 
 limits = Limits(device)
 limits.peak("float32")()      # runs the kernel once and blocks
-limits.measure()              # {"f32 FMA peak": GFLOP/s, "copy": GB/s, "read": GB/s, ...}
+limits.measure()              # {"f32 FMA peak": GFLOP/s, "copy kernel": GB/s, "read kernel": GB/s, ...}
 """
 
 from __future__ import annotations
@@ -127,15 +127,15 @@ class Limits:
         return Probe(run, count * (2.0 if name == "limit_copy" else 1.0), "GB/s")
 
     def copy(self, nbytes: int = 256 << 20, buffers: Sequence[Any] = ()) -> Probe:
-        """A copy kernel; its bytes count reads and writes. buffers: the source and the target, of at least `nbytes`.
+        """A copy kernel; its bytes count reads and writes. buffers: the source and the target, of at least `nbytes`."""
+        return self._stream("limit_copy", nbytes, buffers)
 
-        On CPUs, the faster of plain and nontemporal stores: the latter do not read the lines that they overwrite.
-        """
-        tried = [self._stream("limit_copy", nbytes, buffers)]
+    def copies(self, nbytes: int = 256 << 20, buffers: Sequence[Any] = ()) -> dict[str, Probe]:
+        """`copy`, and on CPUs the same with nontemporal stores, which do not read the lines that they overwrite."""
+        found = {"copy kernel": self.copy(nbytes, buffers)}
         if self.device.profile.streamed_bytes is not None:
-            tried.append(self._stream("limit_copy", nbytes, buffers, streamed=True))
-            alternating({str(place): probe for place, probe in enumerate(tried)}, repeats=5)
-        return max(tried, key=lambda probe: probe.limit)
+            found["nontemporal copy"] = self._stream("limit_copy", nbytes, buffers, streamed=True)
+        return found
 
     def read(self, nbytes: int = 256 << 20) -> Probe:
         """A kernel that reads and adds up."""
@@ -143,7 +143,7 @@ class Limits:
 
     def measure(self, repeats: int = 7) -> dict[str, float]:
         """Measure all limits, alternating: name -> best rate."""
-        probes = {"f32 FMA peak": self.peak("float32"), "copy": self.copy(), "read": self.read()}
+        probes = {"f32 FMA peak": self.peak("float32"), **self.copies(), "read kernel": self.read()}
         if self.device.profile.fp64:
             probes["f64 FMA peak"] = self.peak("float64")
         alternating(probes, repeats=repeats)
