@@ -6,8 +6,9 @@
 ## Launch: dimension 0 is the last axis, dimension 1 all other axes together (repeated for each index of dimension 2 if
 ## a launch has too many rows). All sizes are padded to whole work-groups. No local memory, no barrier.
 ##
-## Parameters: name (of the kernel) · declarations (C text that the types need) · rank (1 to 8) · unit (rank 1 and all
-## strides 1) · out (C type) · inputs (list of {type: C type of an element, number: passed by value}) · kind (what is
+## Parameters: name (of the kernel) · declarations (C text that the types need) · rank (1 to 8) · last (the strides along the last
+## axis, 1, -1 or 0, of "out" and of each input that is no number, "a0", ...; None: they are arguments. Some compilers
+## vectorize only accesses whose strides they know) · out (C type) · inputs (list of {type: C type of an element, number: passed by value}) · kind (what is
 ## computed):
 ## "steps": steps, a list of operations; the last one gives the result. A step has op, args (list of {value: C name of an
 ##   input or of an earlier result, type, lane: "real" | "complex" | "bool" | "opaque"}) and out (C type of its result).
@@ -131,6 +132,10 @@ ${compute} quotient_${compute}(${compute} a, ${compute} b)
 }
 % endfor
 ${function}
+<%
+    arrays = ["out"] + [f"a{n}" for n, one in enumerate(inputs) if not one["number"]]
+    axes = rank - (last is not None)  # whose strides are arguments
+%>\
 __kernel void ${name}(__global ${out}* out, long out_at,
 % for n, one in enumerate(inputs):
 % if one["number"]:
@@ -139,24 +144,21 @@ __kernel void ${name}(__global ${out}* out, long out_at,
                       __global const ${one["type"]}* a${n}, long a${n}_at,
 % endif
 % endfor
-% if not unit:
-% for axis in range(rank):
-                      long out_s${axis},
-% for n, one in enumerate(inputs):
-% if not one["number"]:
-                      long a${n}_s${axis},
-% endif
+% for axis in range(axes):
+% for array in arrays:
+                      long ${array}_s${axis},
 % endfor
 % endfor
 % for axis in range(1, rank - 1):
                       long size${axis},
 % endfor
+% if axes:
                       long rows,
 % endif
                       long columns)
 {
     const long column = get_global_id(0);
-% if not unit:
+% if axes:
     const long row = (long)get_global_id(1) + (long)get_global_id(2) * (long)get_global_size(1);
     /* The divisions come before the condition: compilers then move them out of the loop over a row. */
     long rest = row;
@@ -165,18 +167,15 @@ __kernel void ${name}(__global ${out}* out, long out_at,
     rest /= size${axis};
 % endfor
     if (column < columns && row < rows) {
-        const long k0 = ${"column" if rank == 1 else "rest"};
-% if rank > 1:
-        const long k${rank - 1} = column;
-% endif
+        const long k0 = ${"rest" if rank > 1 else "column"};
 % else:
     if (column < columns) {
 % endif
 <%
 def place(array):
-    if unit:
-        return array + "_at + column"
-    return array + "_at + " + " + ".join(f"k{axis} * {array}_s{axis}" for axis in range(rank))
+    at = "".join(f" + k{axis} * {array}_s{axis}" for axis in range(rank - 1))
+    along = f" + column * {array}_s{rank - 1}" if last is None else {0: "", 1: " + column", -1: " - column"}[last[array]]
+    return f"{array}_at{at}{along}"
 %>\
 % if kind == "call":
         out[${place("out")}] = evaluate(${", ".join("a%d" % n if one["number"] else "a%d[%s]" % (n, place("a%d" % n)) for n, one in enumerate(inputs))});

@@ -30,6 +30,7 @@ _UFUNCS = {
     **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
 }
 _PAIR = cl.cltypes.ulong2
+_KNOWN_STRIDES = (0, 1, -1)  # strides for which kernels are made; with others, vectors are slower than elements
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
 # Dtypes that cannot be kernel arguments, and the dtypes that carry their values.
 _BY_VALUE: dict[np.dtype, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(np.bool_): np.dtype(np.uint8)}
@@ -211,25 +212,25 @@ def prepare(
     are numbers and operands of the target's shape."""
     arrays = [one for one in inputs if isinstance(one, Operand)]
     sizes, strides = collapse(target.shape, [target.strides, *(one.strides for one in arrays)])
-    unit = len(sizes) == 1 and all(one == [1] for one in strides)
+    names = ["out", *(f"a{n}" for n, one in enumerate(inputs) if isinstance(one, Operand))]
+    last = None
+    if all(one[-1] in _KNOWN_STRIDES for one in strides):
+        last = {name: one[-1] for name, one in zip(names, strides, strict=True)}
     dtypes = tuple(one.dtype for one in inputs)
     numbers = tuple(not isinstance(one, Operand) for one in inputs)
     params = {
         "name": name,
         "kind": "steps" if steps else "call",
         "rank": len(sizes),
-        "unit": unit,
+        "last": last,
         "function": function,
         **_params(steps, dtypes, numbers, target.dtype),
     }
     columns, rows = sizes[-1], prod(sizes[:-1])
-    rest: list[Any] = []
-    if not unit:
-        for axis in range(len(sizes)):
-            rest += [np.int64(one[axis]) for one in strides]
-        rest += [np.int64(size) for size in sizes[1:-1]]
-        rest.append(np.int64(rows))
-    rest.append(np.int64(columns))
+    axes = len(sizes) - (last is not None)  # whose strides are arguments
+    rest = [np.int64(one[axis]) for axis in range(axes) for one in strides]
+    rest += [np.int64(size) for size in sizes[1:-1]]
+    rest += [np.int64(rows), np.int64(columns)] if axes else [np.int64(columns)]
     across, along = _group(device.profile, columns, rows)
     groups = -(-rows // along)  # split evenly over dimension 2 if too many for dimension 1
     shares = -(-groups // MOST_GROUPS)
