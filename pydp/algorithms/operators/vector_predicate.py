@@ -13,7 +13,6 @@ from pydp.algorithms.operators.text import Expressions
 from pydp.algorithms.operators.tree import FLOATS, Node, Type, fold, in_range, type_of, usual, weak_value
 from pydp.dtypes import c_name, is_record, vector_parts
 from pydp.errors import InvalidArgument
-from pydp.lang.opencl.helpers import text as helpers_text
 
 _MOST_NODES = 64
 _COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
@@ -44,7 +43,11 @@ def vector_predicate(text: str, dtype: np.dtype) -> tuple[str, str]:
     source = expressions.value(many)
     if not _is_condition(many):
         source = f"({source} != ({many.type})(0))"
-    return source, helpers_text(expressions.helpers) if expressions.helpers else ""
+    if not expressions.helpers:
+        return source, ""
+    from pydp.lang.opencl.helpers import text as helpers_text  # loaded only by predicates that need it
+
+    return source, helpers_text(expressions.helpers)
 
 
 def _is_condition(node: Node) -> bool:
