@@ -118,6 +118,8 @@ class Limits:
             flags = cl.mem_flags.READ_WRITE
             buffers = [new_buffer(self.device.context, flags, count) for _ in range(2)]
             cl.enqueue_copy(queue, buffers[0], np.zeros(count, np.uint8))
+        elif count > nbytes:
+            raise ValueError(f"the kernel copies at least {count} bytes, but the buffers have {nbytes}")
         source, target = buffers
         args = [source, target, np.int32(each), np.int64(1 if self.vector else items)]
 

@@ -1,9 +1,10 @@
 ## Kernels that measure the limits of a device, for bench/limits.py.
 ##
-## Purpose: peak (chains of fused multiply-adds in registers), copy (read + write), read (sum).
-## Phases: one each.   Launch shape: (items) x (group). Parameters: type (C scalar), width (lanes of a vector),
-##   chains (independent accumulators), group, fused, streamed (copies bypass the caches). copy and read: every work-item processes `each` vectors with a
-##   stride of `stride` vectors (CPUs: 1, contiguous runs; GPUs: the number of work-items, coalesced).
+## Purpose: peak (chains of fused multiply-adds in registers), copy (read + write), read (sum). Phases: one each.
+##   Launch shape: (items) x (group). Parameters: type (C scalar), width (lanes of a vector), chains (independent
+##   accumulators), group, fused, streamed (limit_copy uses nontemporal stores). copy and read: every work-item
+##   processes `each` vectors with a stride of `stride` vectors (CPUs: 1, contiguous runs; GPUs: the number of
+##   work-items, coalesced).
 <% VEC = f"{type}{width}" if width > 1 else type %>\
 % if type == "double":
 #ifdef cl_khr_fp64

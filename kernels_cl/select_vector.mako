@@ -2,9 +2,9 @@
 ## A work-item evaluates the condition of a block of elements (a loop that compilers vectorize), then copies the
 ## elements to private memory without a branch: each is stored after the kept ones, where the next one overwrites a
 ## dropped one. It publishes the number of kept elements, looks up the number before its partition, and stores whole
-## vectors. Blocks without a kept element are skipped. Heads of runs are found, copied and summed by 16 elements at
-## once, without blocks, where a driver moves the kept elements of a vector together by few instructions; so are
-## elements that meet a condition on vectors.
+## vectors. Blocks without a kept element are skipped. Where a driver moves the kept elements of a vector together by
+## few instructions, conditions that have a form on vectors, such as those of heads of runs, are evaluated for 16
+## elements at once, without blocks.
 ## Launch: one work-group of one work-item per partition of `part` <= most elements.
 ## Parameters: see select_common and wg_lookback; phase ("single": one pass; "reduce", "seeded": first and last pass of
 ## reduce-then-scan; "alone": one partition), most (elements of a partition), block, wide (words of a vector of a
@@ -12,14 +12,14 @@
 ## sum_bytes, mask (C type of the masks of sums), identity, combine_sums_vector, convert_vector (of sums), difference
 ## (format text of a - b with wrap-around, with {a}, {b} and the vector width {n}: the sum of a run is then the
 ## difference of two sums that begin at the partition's start; "": sums restart at each head), condition_vector
-## (expression of the condition for a vector x, or for heads of a and b, or ""), vector_functions (that it calls),
+## (the condition as an expression of vectors: x, with heads a and b; ""), vector_functions (that it calls),
 ## key_bytes, key_mask (C type of the masks of keys).
 <%namespace name="common" file="select_common.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
 <%
     recomputed = f"recompute({capture(common.input_names)}, back, &found)"
     digits = "0123456789abcdef"
-    by_vectors = compress and condition_vector and not three and (not sums or sum_bytes in (4, 8))
+    by_vectors = bool(condition_vector)
     last, slot = ("per_row", "slots + $P") if limits else ("parts", "$P")
     here = slot.replace("$P", "p")
     listed = indexes or state_kind == "lengths"
@@ -215,7 +215,7 @@ static VALUE aggregate(${common.inputs()}, const long begin, const long end) {
 % if by_vectors:
 #ifdef BY_VECTORS
     const int size = (int) max(0L, end - begin); /* bounded: a partition may begin after the last element */
-    ${walk(False)}
+    ${by_sixteen(False)}
 #else
 % endif
     for (long first = begin; first < end; first += BLOCK) {
@@ -331,7 +331,7 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
     int count = 0${", second = 0" if three else ""};
 % if by_vectors:
 #ifdef BY_VECTORS
-    ${walk(True)}
+    ${by_sixteen(True)}
 #else
 % endif
     for (int first = 0; first < size; first += BLOCK) {
@@ -449,12 +449,13 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 </%def>
 ##
 ## Statements: counts the kept ones of elements begin .. begin + size - 1 and sums the values; `stores`: also copies
-## them to private memory. The first elements of all have no 16 predecessors.
-<%def name="walk(stores)">
+## them to private memory. With `heads`, the first vector is processed by elements, because element 0 has no
+## predecessor.
+<%def name="by_sixteen(stores)">
     int first = 0;
 % if heads:
     const int lead = begin == 0 ? min(size, 16) : 0; /* the first element has no predecessor */
-    for (; first < lead; ++first) { ${one(stores)} }
+    for (; first < lead; ++first) { ${single_element(stores)} }
 % endif
     for (; first + 16 <= size; first += 16) {
         const ushort mask = kept_of(k + K_AT(begin + first));
@@ -485,7 +486,7 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % endif
         count += popcount((uint) mask);
     }
-    for (; first < size; ++first) { ${one(stores)} }
+    for (; first < size; ++first) { ${single_element(stores)} }
 % if sums and difference and stores:
     SUM previous = 0;
     for (int j = 0; j < count; ++j) {
@@ -496,7 +497,7 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
     open = ${difference.format(a="open", b="previous", n="")};
 % endif
 </%def>
-<%def name="one(stores)">
+<%def name="single_element(stores)">
         const long at = begin + first;
         const int chosen = KEEP(at);
 % if stores:

@@ -142,7 +142,7 @@ def _from_text(text: str, dtype: np.dtype, result: np.dtype = _TRUTH) -> Predica
         from pydp.lang.opencl.helpers import text as helpers_text
 
         declarations += helpers_text(expressions.helpers)
-    vector, functions = vector_predicate(text, dtype) if result == _TRUTH else ("", "")
+    vector, functions = vector_predicate(text, dtype, expressions.helpers) if result == _TRUTH else ("", "")
     body = f"return {source};"
     return Predicate(text, dtype, body, declarations, expressions.iterations, tuple(used), vector, functions)
 

@@ -6,24 +6,28 @@ rules differ: vectors are not promoted to int, and comparisons of vectors give -
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 
 from pydp.algorithms.operators.grammar import parse
 from pydp.algorithms.operators.text import Expressions
-from pydp.algorithms.operators.tree import FLOATS, Node, Type, fold, in_range, type_of, usual, weak_value
+from pydp.algorithms.operators.tree import Node, Type, fold, in_range, type_of, usual, weak_value
 from pydp.dtypes import c_name, is_record, vector_parts
 from pydp.errors import InvalidArgument
 
 _MOST_NODES = 64
 _COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
 _LOGIC = ("&&", "||")
-_ARITHMETIC = ("+", "-", "*")
+_ARITHMETIC = ("+", "-", "*")  # not "/": some drivers round quotients of vectors differently
 _BITS = ("&", "|", "^")
 
 
-def vector_predicate(text: str, dtype: np.dtype) -> tuple[str, str]:
-    """The predicate `text` as an expression of a vector x that gives -1 or 0, and the functions that it calls. Both are
-    "" if pydp cannot prove that each lane has the value that the predicate has for one element.
+def vector_predicate(text: str, dtype: np.dtype, helpers: Collection[tuple[str, str]] = ()) -> tuple[str, str]:
+    """The predicate `text` as an expression of a vector x that gives -1 or 0, and the helper functions that it calls.
+
+    helpers: those that are defined already. Both are "" if some lane might have another value than the predicate has
+    for one element.
 
     >>> vector_predicate("x > 0 && x < 9.5", np.dtype("float32"))[0]
     '(x > (float16)((float)0) && x < (float16)((float)9.5))'
@@ -33,57 +37,57 @@ def vector_predicate(text: str, dtype: np.dtype) -> tuple[str, str]:
     if is_record(dtype) or vector_parts(dtype) or dtype.kind == "c" or dtype == np.float16:
         return "", ""
     try:
-        one = parse(text, dtype, "predicate", ("x",))
-        many = parse(text, np.dtype(getattr(cltypes, f"{c_name(dtype)}16")), "predicate", ("x",))
+        scalar_tree = parse(text, dtype, "predicate", ("x",))
+        vector_tree = parse(text, np.dtype(getattr(cltypes, f"{c_name(dtype)}16")), "predicate", ("x",))
     except InvalidArgument:
         return "", ""
-    if fold(one, lambda node, parts: 1 + sum(parts)) > _MOST_NODES or not _alike(one, many, type_of(dtype)):
+    if fold(scalar_tree, lambda node, parts: 1 + sum(parts)) > _MOST_NODES:
+        return "", ""
+    if not _is_equivalent(scalar_tree, vector_tree, type_of(dtype)):
         return "", ""
     expressions = Expressions()
-    source = expressions.value(many)
-    if not _is_condition(many):
-        source = f"({source} != ({many.type})(0))"
-    if not expressions.helpers:
+    source = expressions.value(vector_tree)
+    if not _is_condition(vector_tree):
+        source = f"({source} != ({vector_tree.type})(0))"
+    missing = expressions.helpers.difference(helpers)
+    if not missing:
         return source, ""
     from pydp.lang.opencl.helpers import text as helpers_text  # loaded only by predicates that need it
 
-    return source, helpers_text(expressions.helpers)
+    return source, helpers_text(missing)
 
 
 def _is_condition(node: Node) -> bool:
     return node.symbol == "!" or (node.kind == "binary" and node.symbol in (*_COMPARISONS, *_LOGIC))
 
 
-def _alike(one: Node, many: Node, element: Type) -> bool:
-    """Whether each lane of `many` has the value of `one`; a condition's lanes are -1 where `one` is 1."""
-    if (one.kind, one.symbol, len(one.children)) != (many.kind, many.symbol, len(many.children)):
+def _is_equivalent(scalar: Node, vector: Node, element: Type) -> bool:
+    """Whether each lane of `vector` has the value of `scalar`; a condition's lanes are -1 where `scalar` is 1. False
+    for a subtree without x."""
+    if (scalar.kind, scalar.symbol, len(scalar.children)) != (vector.kind, vector.symbol, len(vector.children)):
         return False
-    if many.type.width == 1:
-        return False  # without x
-    if one.kind == "name":
+    if vector.type.width == 1:
+        return False
+    if scalar.kind == "name":
         return True
-    pairs = list(zip(one.children, many.children, strict=True))
-    conditions = [_is_condition(child) for child in many.children]
-    if one.symbol == "!" or (one.kind == "binary" and one.symbol in _LOGIC):
-        return all(conditions) and all(_alike(*pair, element) for pair in pairs)
+    pairs = list(zip(scalar.children, vector.children, strict=True))
+    conditions = [_is_condition(child) for child in vector.children]
+    if scalar.symbol == "!" or (scalar.kind == "binary" and scalar.symbol in _LOGIC):
+        return all(conditions) and all(_is_equivalent(*pair, element) for pair in pairs)
     if any(conditions):
         return False
-    if one.kind == "unary":
-        return one.symbol == "-" and one.type == element and _alike(*pairs[0], element)
-    if one.kind != "binary":
+    if scalar.kind == "unary":
+        return scalar.symbol == "-" and scalar.type == element and _is_equivalent(*pairs[0], element)
+    if scalar.kind != "binary":
         return False
-    allowed = _ARITHMETIC + (("/",) if element.name in FLOATS else _BITS)
-    if one.symbol in _COMPARISONS:
-        met = usual(one.children[0].type, one.children[1].type)
-    elif one.symbol in allowed:
-        met = one.type
-    else:
+    compares = scalar.symbol in _COMPARISONS
+    if not compares and scalar.symbol not in (*_ARITHMETIC, *_BITS):
         return False
-    exact = one.symbol in _COMPARISONS
+    common = usual(*(child.type for child in scalar.children)) if compares else scalar.type
     return all(
-        _alike(child, lanes, element) and (met == element or (exact and child.kind == "name"))
+        _is_equivalent(child, lanes, element) and (common == element or (compares and child.kind == "name"))
         if lanes.type.width > 1
-        else met == element or (exact and _is_exact(child, element))
+        else common == element or (compares and _is_exact(child, element))
         for child, lanes in pairs
     )
 
@@ -95,4 +99,5 @@ def _is_exact(node: Node, element: Type) -> bool:
         return in_range(number, element.name)
     if node.kind != "literal" or node.type.name not in ("real", "double") or element.name != "float":
         return False
-    return float(np.float32(node.symbol)) == float(node.symbol)
+    value = float.fromhex(node.symbol) if node.symbol.lower().startswith("0x") else float(node.symbol)
+    return abs(value) <= float(np.finfo(np.float32).max) and float(np.float32(value)) == value

@@ -35,10 +35,11 @@ _STORE_BYTES = 64  # of a nontemporal store
 @dataclass(frozen=True)
 class Condition:
     """Which elements of an array are kept, as OpenCL C. text: the function ``keep(x)``, or with `heads` ``differ(a,
-    b)``, which compares an element with its predecessor. iterations: of its loops, None if they depend on values.
-    vector: the expression of `differ` for vectors a and b or of `keep` for a vector x, or ""; vector_functions: those
-    that it calls. three: ``keep`` gives 1 for elements of the first part, 2 for
-    the second part, and 0 for the others."""
+    b)``, which compares an element with its predecessor. iterations: of its loops, None if they depend on
+    values. vector: the condition as an expression of vectors (x; with `heads`, a and b), or "".
+    vector_functions: the functions that this expression calls. three: ``keep`` gives 1 for elements of the first
+    part, 2 for the second part, and 0 for the others.
+    """
 
     name: str
     dtype: np.dtype
@@ -182,11 +183,11 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         "wide": min(wide, 16),
         "nontemporal": spec.nontemporal,
         "word_bytes": job.word,
-        "condition_vector": condition.vector if job.steps[0] == 1 else "",
+        "condition_vector": condition.vector if _by_sixteen(job) else "",
         "vector_functions": condition.vector_functions,
         "key_bytes": condition.dtype.itemsize,
         "key_mask": c_name(np.dtype(f"i{condition.dtype.itemsize}")) if condition.vector else "",
-        "compress": job.element in (0, job.word) and (job.steps[1] == 1 or not job.element),
+        "compress": _compresses(job),
         "wide_words": profile.int64_atomics,
         "words": words_per_slot(profile, state.dtype.itemsize),
         "order": spec.order,
@@ -198,6 +199,17 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         "columns": spec.columns,
         "items": spec.items,
     }
+
+
+def _compresses(job: Job) -> bool:
+    """Whether vectors of adjacent elements can be moved at once."""
+    return job.element in (0, job.word) and (job.steps[1] == 1 or not job.element)
+
+
+def _by_sixteen(job: Job) -> bool:
+    """Whether the condition can be evaluated, and the kept elements be moved, for 16 elements at once."""
+    sums = job.sums is None or job.sums.dtype.itemsize in (4, 8)
+    return bool(job.condition.vector) and job.steps[0] == 1 and not job.condition.three and sums and _compresses(job)
 
 
 def sums_by_vectors(profile: Any, job: Job) -> bool:
@@ -359,6 +371,14 @@ class SelectPlan:
                 "seeded": "counted first, then stored after the elements of earlier partitions",
             }[self.phase]
         ]
+        if self.spec.mapping == "vector":
+            many = _by_sixteen(self.job) and (self.job.sums is None or self.vectors)
+            how = (
+                "16 elements at once, where the driver has fast instructions for it"
+                if many
+                else "one element at a time"
+            )
+            lines.append(f"the condition {self.job.condition.name} is evaluated for {how}")
         if self.job.rest and self.job.limits is None and self.phase == "seeded":
             lines.append("the other elements follow the kept ones, whose number must be known first: two passes")
         elif self.phase == "single" and self.spec.polls:

@@ -100,8 +100,8 @@ def _power_below(n: int) -> int:
 
 
 def _private_bytes(problem: SelectProblem, elements: int) -> int:
-    """The bytes of private memory for a partition."""
-    return elements * ((problem.stored + (4 if problem.limits else 0)) * (1 + problem.rest + problem.three))
+    """At least the bytes of private memory for the kept elements of a partition. (Indexes need 4 bytes there.)"""
+    return (elements + 16) * problem.stored * (1 + problem.rest + problem.three)
 
 
 def _iterations(problem: SelectProblem) -> int:
