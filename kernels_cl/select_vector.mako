@@ -2,9 +2,9 @@
 ## A work-item evaluates the condition of a block of elements (a loop that compilers vectorize), then copies the
 ## elements to private memory without a branch: each is stored after the kept ones, where the next one overwrites a
 ## dropped one. It publishes the number of kept elements, looks up the number before its partition, and stores whole
-## vectors. Blocks without a kept element are skipped. Where a driver moves the kept elements of a vector together by
-## few instructions, conditions that have a form on vectors, such as those of heads of runs, are evaluated for 16
-## elements at once, without blocks.
+## vectors. Blocks without a kept element are skipped. Some conditions, such as that of heads of runs, have a form on
+## vectors. Where the driver moves the kept elements of a vector together by few instructions, these are evaluated for
+## 16 elements at once, without blocks.
 ## Launch: one work-group of one work-item per partition of `part` <= most elements.
 ## Parameters: see select_common and wg_lookback; phase ("single": one pass; "reduce", "seeded": first and last pass of
 ## reduce-then-scan; "alone": one partition), most (elements of a partition), block, wide (words of a vector of a

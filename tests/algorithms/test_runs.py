@@ -69,7 +69,7 @@ def test_every_length_around_the_partition(device, mapping, strategy):
     ("op", "dtype"), [("+", np.int32), ("+", np.float32), ("max", np.int32), ("a > b ? a : b", np.int32)]
 )
 def test_sums_of_every_length_around_the_partition(device, mapping, strategy, op, dtype):
-    """A named operator has a vector form; an expression has none. Integer sums wrap; those of floats are whole."""
+    """A named operator has a vector form; an expression has none. Integer sums wrap; the floats are whole numbers."""
     skip_where_refused(device, strategy, mapping)
     spec, values = {**mapping, "strategy": strategy}, integers(500, 2, -99, 99).astype(dtype)
     if (op, dtype) == ("+", np.int32):

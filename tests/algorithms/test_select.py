@@ -498,8 +498,8 @@ BY_ELEMENTS = [
 
 @pytest.mark.parametrize(("text", "dtypes", "reference"), BY_VECTORS + BY_ELEMENTS)
 def test_predicates_keep_what_numpy_keeps(device, text, dtypes, reference):
-    """Intel's CPU runtime, and PoCL on processors with AVX-512, evaluate those of BY_VECTORS for 16 elements at once,
-    if the input is contiguous; every driver evaluates the others one by one."""
+    """Intel's CPU runtime, and PoCL with AVX-512, evaluate the predicates of BY_VECTORS for 16 elements of contiguous
+    input at once. All other predicates are evaluated for one element at a time."""
     for dtype in map(np.dtype, dtypes.split()):
         doubles = "." in text or "1e" in text  # literals
         if not needs.has(device, dtype) or (doubles and not needs.has(device, np.dtype(np.float64))):

@@ -198,7 +198,7 @@ def test_complements_in_a_context_made_before_pydp_was_used(device, tmp_path, se
     x = np.arange(-9, 9)
     *found, options = json.loads(done.stdout.splitlines()[-1])
     assert found == [np.maximum(x, ~x).tolist()] * 2
-    if device.quirks.parsed_once:  # programs of such processes are not mixed up with those of others
+    if device.quirks.parsed_once:  # the cache keeps programs of such a process apart
         assert all(device.quirks.parsed_once[1] not in one for one in options)
 
 

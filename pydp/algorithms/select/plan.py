@@ -387,7 +387,7 @@ class SelectPlan:
             )
         lines += [f"{phase}: {line}" for phase, one in self.kernels.items() for line in describe_barriers(one)]
         if self.job.sums is not None:
-            differences = self.vectors and _wraps(self.job.sums)
+            differences = self.vectors and _by_sixteen(self.job) and _wraps(self.job.sums)
             how = (
                 "differences of sums from the start of a partition" if differences else "sums that restart at each run"
             )
