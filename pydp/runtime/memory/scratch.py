@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SMALLEST = 1024
 _MAX_IDLE_BYTES = 256 << 20  # above it, the largest idle buffers are freed
+_IDLE_SHARE = 8  # of the memory of a device with memory of its own: there, a new buffer costs more than its use
 _LENT = "_pydp_lent"  # attribute of a buffer in use: its pool, size class and queue
 
 
@@ -37,6 +38,7 @@ class _Pool(QueueMemory):
         self.in_order = not queue.properties & pyopencl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
         self.idle: dict[int, list[tuple[cl.Buffer, cl.Event | None]]] = {}
         self.idle_bytes = 0
+        self.max_idle_bytes = _max_idle_bytes(queue.device)
 
     def take(self, device: DeviceCore, size: int) -> cl.Buffer:
         """A buffer of a size of :func:`size_class`."""
@@ -87,9 +89,9 @@ class _Pool(QueueMemory):
                 self.busy = True
                 self.idle.setdefault(size, []).append((buffer, event))
                 self.idle_bytes += size
-                if self.idle_bytes > _MAX_IDLE_BYTES:  # count again: an interrupt may have kept an earlier change out
+                if self.idle_bytes > self.max_idle_bytes:  # count again: an interrupt may have kept an earlier change out
                     self.idle_bytes = sum(size * len(entries) for size, entries in self.idle.items())
-                while self.idle_bytes > _MAX_IDLE_BYTES:
+                while self.idle_bytes > self.max_idle_bytes:
                     largest = max(size for size, entries in self.idle.items() if entries)
                     self.idle[largest].pop(0)
                     self.idle_bytes -= largest
@@ -108,6 +110,13 @@ class _Pool(QueueMemory):
             finally:
                 self.busy = False
         del idle  # after the lock, because it takes time
+
+
+def _max_idle_bytes(device: cl.Device) -> int:
+    """The most bytes that a pool keeps for later calls."""
+    if device.host_unified_memory:
+        return _MAX_IDLE_BYTES
+    return max(_MAX_IDLE_BYTES, device.global_mem_size // _IDLE_SHARE)
 
 
 def _is_complete(event: cl.Event | None) -> bool:
