@@ -1,12 +1,12 @@
 ## Select for GPUs: a work-group of lanes selects from a partition that it stages in local memory.
 ## Phases: take a partition; all lanes load elements and flags with coalesced reads; every lane folds the states of its
-## items; the work-group scans the lanes' states; lane 0 publishes the state of the partition, looks back and publishes
-## the prefix; every lane notes the places of its kept items in order; all lanes store the kept elements with coalesced
+## items; the work-group scans the lanes' states; lane 0 publishes the state of the partition; the first lanes look back
+## together; lane 0 publishes the prefix; every lane notes the places of its kept items in order; all lanes store the kept elements with coalesced
 ## writes.
 ## Launch: one work-group of `lanes` work-items per partition of `part` <= lanes * items elements.
 ## Parameters: see select_common and wg_lookback; phase as in select_vector; lanes, columns (lanes of a row of the
-## work-group's scan), items (elements of a lane), lowerings (of the barriers `taken`, `loaded`, `summed`, `rows`,
-## `prefixes`, `placed`), attribute and subgroups (see pydp.groups.barrier_plan).
+## work-group's scan), items (elements of a lane), window (lanes that look back together), lowerings (of the barriers
+## `taken`, `loaded`, `summed`, `rows`, `looked`, `prefixes`, `placed`), attribute and subgroups (see pydp.groups.barrier_plan).
 <%namespace name="common" file="select_common.mako"/>
 <%namespace name="group" file="wg_scan.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
@@ -39,6 +39,9 @@ static VALUE state_at(${common.inputs()}, const long i, const int flag) {
 }
 % if phase == "single":
 ${lookback.functions("VALUE")}
+%   if window > 1:
+${lookback.look_back_kinds(window)}
+%   endif
 /* The state of a partition whose owner has not published it, folded in the same order as the work-group's scan. Returns
    1 if it includes all earlier partitions. Only one work-item computes it, because this is rare. */
 static int recompute(${common.inputs()}, const int p, VALUE* result) {
@@ -84,6 +87,9 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
 % endif
 % if phase == "single":
     local int taken;
+%   if window > 1:
+    ${lookback.look_back_memory(window)}
+%   endif
     if (LANE == 0) taken = take_partition(state, parts);
     ${barriers.synchronize("taken", lowerings, lanes)}
     ${common.begin_partition("taken", phase)}
@@ -133,6 +139,24 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
 %   endif
 % else:
         group_sum = sum;
+%   if phase == "single":
+        if (p < ${last} - 1) {
+            if (p == 0) {
+                ${lookback.announce(here, "PREFIX", "sum")}
+            }${" else {" if not chained else ""}
+%     if not chained:
+                ${lookback.announce(here, "AGGREGATE", "sum")}
+            }
+%     endif
+        }
+    }
+%     if window > 1:
+    if (p > 0${" && count > 0" if bounded else ""}) {
+        ${lookback.look_back_together("p", recomputed, "LANE", window, lanes, lowerings, slot=slot)}
+    }
+%     endif
+    if (LANE == 0 && count > 0) {
+%   endif
         VALUE before;
         int have = 0;
 %   if phase == "seeded":
@@ -141,20 +165,15 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
             have = 1;
         }
 %   elif phase == "single":
-        if (p == 0) {
-            if (p < ${last} - 1) {
-                ${lookback.announce(here, "PREFIX", "sum")}
-            }
-        } else {
-%     if not chained:
-            if (p < ${last} - 1) {
-                ${lookback.announce(here, "AGGREGATE", "sum")}
-            }
-%     endif
+        if (p > 0) {
+%     if window > 1:
+            before = seen_prefix;
+%     else:
             ${lookback.look_back("p", "before", recomputed, slot=slot)}
+%     endif
             have = 1;
             if (p < ${last} - 1) {
-                const VALUE all = combine(before, sum);
+                const VALUE all = combine(before, group_sum);
                 ${lookback.announce(here, "PREFIX", "all")}
             }
         }

@@ -195,6 +195,7 @@ static int ${name}(volatile global uint* state, const uint tag, const int p, con
 ## that the window does not change a bit of the result, and stores it in `seen_prefix` for itself (in local memory,
 ## because PoCL loses private values of a single lane between these barriers).
 ## lane: the index of a lane, as C. lanes: their number. lowerings: of the barrier `looked` of the first `window` lanes.
+## slot: see `look_back`.
 ## Declare `look_back_memory` at the start of the kernel, and `look_back_kinds` outside.
 <%!
     PACKED = {8: "ulong", 4: "uint", 2: "ushort", 1: "uchar"}
@@ -225,13 +226,13 @@ static int leading_aggregates(local const ${word}* kinds) {
     local int seen_at;
     local uchar seen_kind;
 </%def>
-<%def name="look_back_together(p, recompute, lane, window, lanes, lowerings, keeps=False)">
+<%def name="look_back_together(p, recompute, lane, window, lanes, lowerings, keeps=False, slot='$P')">
 <%
     word, nbytes = packed(window)
     kind = lowerings["looked"][0]
     waiting = lanes if kind["kind"] == "group" else max(window, kind["width"])
     looked = capture(barriers.synchronize, "looked", lowerings, lanes, memory="both").strip()
-    at = lambda partition: partition
+    at = lambda partition: slot.replace("$P", partition)
 %>
     ${f"if ({lane} < {waiting}) " if waiting < lanes else ""}{
         int back = ${p} - 1;
@@ -245,8 +246,8 @@ static int leading_aggregates(local const ${word}* kinds) {
                 VALUE found;
                 uchar kind = 0;
                 if (${lane} <= back) {
-                    if (peek(state, tag, back - ${lane}, PREFIX, &found)) kind = PREFIX + 1;
-                    else if (peek(state, tag, back - ${lane}, AGGREGATE, &found)) kind = AGGREGATE + 1;
+                    if (peek(state, tag, ${at(f"back - {lane}")}, PREFIX, &found)) kind = PREFIX + 1;
+                    else if (peek(state, tag, ${at(f"back - {lane}")}, AGGREGATE, &found)) kind = AGGREGATE + 1;
                 }
 % if polls:
                 if (${lane} == 0 && seen_at == back) {
@@ -269,8 +270,8 @@ static int leading_aggregates(local const ${word}* kinds) {
                 if (${lane} == 0) {
                     VALUE found;
 %   if plain_polls:
-                    int whole = peek_surely(state, tag, back, PREFIX, &found);
-                    if (!whole && !peek_surely(state, tag, back, AGGREGATE, &found)) {
+                    int whole = peek_surely(state, tag, ${at('back')}, PREFIX, &found);
+                    if (!whole && !peek_surely(state, tag, ${at('back')}, AGGREGATE, &found)) {
                         ${without_owner(recompute, keeps, at)}
                     }
 %   else:
@@ -295,10 +296,10 @@ static int leading_aggregates(local const ${word}* kinds) {
             if (${lane} < count) {
                 VALUE found;
 % if plain_polls:
-                if (!peek(state, tag, next + ${lane}, AGGREGATE, &found))
-                    peek_surely(state, tag, next + ${lane}, AGGREGATE, &found);
+                if (!peek(state, tag, ${at(f"next + {lane}")}, AGGREGATE, &found))
+                    peek_surely(state, tag, ${at(f"next + {lane}")}, AGGREGATE, &found);
 % else:
-                peek(state, tag, next + ${lane}, AGGREGATE, &found);
+                peek(state, tag, ${at(f"next + {lane}")}, AGGREGATE, &found);
 % endif
                 seen[turn * ${window} + ${lane}] = found;
             }

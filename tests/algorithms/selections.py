@@ -10,8 +10,10 @@ import pytest
 import pydp
 
 VECTOR = {"mapping": "vector", "part": 96}
-SIMT = {"mapping": "simt", "lanes": 8, "columns": 4, "items": 3}
+SIMT = {"mapping": "simt", "lanes": 8, "columns": 4, "items": 3, "window": 4}
+ALONE = SIMT | {"window": 1}  # one lane looks back
 MAPPINGS = pytest.mark.parametrize("mapping", [VECTOR, SIMT], ids=["vector", "simt"])
+LOOKING = pytest.mark.parametrize("mapping", [VECTOR, SIMT, ALONE], ids=["vector", "together", "alone"])
 STRATEGIES = pytest.mark.parametrize("strategy", ["lookback", "chained", "reduce_then_scan"])
 LENGTHS = [0, 1, 2, 15, 16, 17, 23, 24, 25, 47, 48, 49, 63, 64, 65, 95, 96, 97, 191, 192, 193, 500]
 DTYPES = "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 complex64 complex128".split()

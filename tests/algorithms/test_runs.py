@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from selections import (
     DTYPES,
+    LOOKING,
     MAPPINGS,
     SIMT,
     STRATEGIES,
@@ -52,7 +53,7 @@ def same(got, want):
 
 
 @pytest.mark.oclgrind
-@MAPPINGS
+@LOOKING
 @STRATEGIES
 def test_every_length_around_the_partition(device, mapping, strategy):
     skip_where_refused(device, strategy, mapping)
@@ -82,7 +83,7 @@ def test_sums_of_every_length_around_the_partition(device, mapping, strategy, op
 
 
 @pytest.mark.oclgrind
-@MAPPINGS
+@LOOKING
 @pytest.mark.parametrize("order", ["ticket", "reversed", "permuted"])
 @pytest.mark.parametrize("suppress", [0, 1, 2])
 def test_partitions_that_run_late_or_publish_nothing(device, mapping, order, suppress):

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from selections import (
     DTYPES,
+    LOOKING,
     MAPPINGS,
     SIMT,
     STRATEGIES,
@@ -30,7 +31,7 @@ from pydp.runtime.programs.program import Kernel
 
 
 @pytest.mark.oclgrind
-@MAPPINGS
+@LOOKING
 @STRATEGIES
 def test_every_length_around_the_partition(device, mapping, strategy):
     skip_where_refused(device, strategy, mapping)
@@ -96,7 +97,7 @@ def test_the_default_specialization(device, n):
 
 
 @pytest.mark.oclgrind
-@MAPPINGS
+@LOOKING
 @pytest.mark.parametrize("order", ["ticket", "reversed", "permuted"])
 @pytest.mark.parametrize("suppress", [0, 1, 2])
 def test_partitions_that_run_late_or_publish_nothing(device, mapping, order, suppress):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.partition.policy import PartitionSpec, digits_of, groups_of
+from pydp.algorithms.scan.policy import WINDOW
 from pydp.algorithms.select.plan import LIMIT_WORDS, Condition, Job, Limits, SelectPlan, select_plan
 from pydp.dtypes import c_name
 from pydp.groups.barrier_plan import build_kernel
@@ -136,7 +137,8 @@ def _selection_spec(device: Any, spec: PartitionSpec) -> dict[str, Any] | None:
         found["mapping"] = spec.mapping
     if spec.part:
         lanes = min(spec.lanes, spec.part)
-        simt = {"lanes": lanes, "columns": min(_COLUMNS, lanes), "items": max(1, spec.part // lanes)}
+        items = max(1, spec.part // lanes)
+        simt = {"lanes": lanes, "columns": min(_COLUMNS, lanes), "items": items, "window": WINDOW}
         found |= {"mapping": spec.mapping, **(simt if spec.mapping == "simt" else {"part": spec.part})}
     if spec.order != "ticket" or spec.suppress:
         found |= {"order": spec.order, "suppress": spec.suppress, "polls": 3}

@@ -12,7 +12,7 @@ from pydp.algorithms.lookback import descriptors, words_per_slot
 from pydp.algorithms.operators import Operator
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.scan.layout import Layout
-from pydp.algorithms.scan.policy import ScanSpec, cut_columns, looking, partition
+from pydp.algorithms.scan.policy import ScanSpec, cut_columns, looking, partition, waiting
 from pydp.dtypes import c_declarations, c_name
 from pydp.groups.barrier_plan import Widths, build_kernel, describe_barriers
 from pydp.runtime.programs.program import Kernel, kernel
@@ -144,11 +144,7 @@ def _needs(phase: object, lanes: int, columns: int, window: int = 1) -> dict[str
 def _built(device: Any, template: str, spec: ScanSpec, params: dict[str, object]) -> Kernel:
     if spec.mapping == "vector":
         return kernel(device, template, "scan", params)
-    # Lanes outside the window skip its barriers, unless the driver allows no barrier under such a condition.
-    window = looking(spec)
-    if window > 1 and not device.profile.barriers_under_conditions:
-        window = spec.lanes
-    needs = _needs(params["phase"], spec.lanes, spec.columns, window)
+    needs = _needs(params["phase"], spec.lanes, spec.columns, waiting(device.profile, spec))
     return build_kernel(
         device, template, "scan", params, needs, lanes=spec.lanes, choice=spec.barriers, subgroup=spec.subgroup
     )

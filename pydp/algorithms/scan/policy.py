@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from pydp.local_memory import Skew, banks_of, skew, skewed
 from pydp.model.counts import Counts, Phase, efficiency, spread
@@ -91,6 +91,7 @@ class ScanProblem(Problem):
 
 MOST_COLUMNS = 8192  # of a strip: work-items keep their values in private memory
 _SIGNALLED = 64  # columns of a strip with look-back, whose values are published one word at a time
+WINDOWS = (1, 2, 4, 8, 16, 32, 64)
 WINDOW = 32  # lanes that look back together on GPUs: the lanes of the narrowest subgroups with a barrier of their own
 SMALL = 4096  # partitions are not made smaller than this to give more cores work
 _PARTS = (4096, 16384, 65536, 1 << 18, 1 << 20)
@@ -106,9 +107,16 @@ def partition(spec: ScanSpec, size: int, units: int) -> int:
     return min(spec.part, max(SMALL, -(-share // 1024) * 1024))
 
 
-def looking(spec: ScanSpec) -> int:
-    """Lanes that look back together: at most `window`, and a divisor of the work-group."""
+def looking(spec: Any) -> int:
+    """Lanes that look back together: at most `window`, and a divisor of the work-group. spec: has lanes and window."""
     return math.gcd(spec.window, spec.lanes)
+
+
+def waiting(profile: Profile, spec: Any) -> int:
+    """Lanes that wait at the barriers of the window. The others skip them, unless the driver allows no barrier under
+    such a condition; 1 if one lane looks back, without a barrier."""
+    window = looking(spec)
+    return spec.lanes if window > 1 and not profile.barriers_under_conditions else window
 
 
 def specializations(profile: Profile, problem: ScanProblem, base: ScanSpec) -> list[ScanSpec]:
@@ -409,8 +417,12 @@ def _simt_items(profile: Profile, itemsize: int, lanes: int) -> int:
 def _local_bytes(itemsize: int, lanes: int, columns: int, items: int, pad: int = 0, window: int = WINDOW) -> int:
     tile = lanes * items + (lanes * items // pad if pad else 0)
     others = lanes + lanes // columns + lanes // columns
-    looked = 2 * window * (itemsize + 1) + 2 * itemsize
-    return tile * itemsize + others * (itemsize + 1) + lanes * items + looked + 64
+    return tile * itemsize + others * (itemsize + 1) + lanes * items + window_bytes(itemsize, window) + 64
+
+
+def window_bytes(itemsize: int, window: int) -> int:
+    """Bytes of local memory of a window of lanes that look back together, for values of `itemsize` bytes."""
+    return 2 * window * (itemsize + 1) + 2 * itemsize
 
 
 def default(profile: Profile, problem: ScanProblem) -> ScanSpec:
@@ -491,7 +503,7 @@ _ACCEPTED = {
     "polls": between(0, (1 << 31) - 1),
     "suppress": between(0, (1 << 31) - 1),
     "vector": one_of(0, 2, 4, 8, 16),
-    "window": one_of(1, 2, 4, 8, 16, 32, 64),
+    "window": one_of(*WINDOWS),
     "part": between(1, (1 << 30) - 1),
     "width": between(1, MOST_COLUMNS),
 }

@@ -16,7 +16,7 @@ from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.scan.layout import Layout
 from pydp.algorithms.scan.plan import Arrays, make_plan, unit_of
 from pydp.algorithms.scan.plan import Job as ScanJob
-from pydp.algorithms.scan.policy import ScanProblem
+from pydp.algorithms.scan.policy import ScanProblem, looking, waiting
 from pydp.algorithms.scan.policy import default as default_scan
 from pydp.algorithms.select.policy import FAMILY, SelectProblem, SelectSpec, partition_size
 from pydp.algorithms.sort.radix import KEPT
@@ -198,6 +198,7 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         "lanes": spec.lanes,
         "columns": spec.columns,
         "items": spec.items,
+        "window": looking(spec),
     }
 
 
@@ -255,9 +256,11 @@ def _vector_sums(profile: Any, job: Job) -> dict[str, object]:
     }
 
 
-def _needs(phase: str, lanes: int, columns: int) -> dict[str, Widths]:
-    """Widths of the barriers in select_simt.mako."""
+def _needs(phase: str, lanes: int, columns: int, window: int) -> dict[str, Widths]:
+    """Widths of the barriers in select_simt.mako. window: lanes that look back together."""
     needs: dict[str, Widths] = {"taken": lanes} if phase == "single" else {}
+    if phase == "single" and window > 1:
+        needs["looked"] = window
     needs |= {"loaded": lanes, "summed": columns, "rows": lanes}
     return needs if phase == "reduce" else needs | {"prefixes": lanes, "placed": lanes}
 
@@ -290,11 +293,12 @@ class SelectPlan:
         self.between = self._between(device) if self.phase == "seeded" else None
 
     def _kernel(self, device: Any, phase: str) -> Kernel:
-        spec, job = self.spec, self.job
+        spec, job, profile = self.spec, self.job, device.profile
         params = _parameters(device, job, spec, phase, self.state, spec.part)
         if spec.mapping == "simt":
+            needs = _needs(phase, spec.lanes, spec.columns, waiting(profile, spec))
             return build_kernel(
-                device, "select_simt.mako", "select_elements", params, _needs(phase, spec.lanes, spec.columns),
+                device, "select_simt.mako", "select_elements", params, needs,
                 lanes=spec.lanes, choice=spec.barriers, subgroup=spec.subgroup,
             )  # fmt: skip
         streams = job.sums is not None and not self.vectors

@@ -9,7 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pydp.algorithms.scan.policy import ORDERS, STRATEGIES
+from pydp.algorithms.scan.policy import ORDERS, STRATEGIES, WINDOW, WINDOWS, window_bytes
 from pydp.model.counts import Counts, Phase, efficiency, spread
 from pydp.model.family import Family, Problem, between, field_error, one_of, power_of_two, variants
 from pydp.runtime.device.profile import Profile
@@ -25,7 +25,7 @@ class SelectSpec:
     bypass the cache. (All vector.)
     lanes: work-items of a work-group. columns: lanes of a row in the work-group's scan. items: elements of a lane.
     (All simt.) barriers, subgroup: synchronization of the lanes (see :mod:`pydp.groups.barrier`; simt).
-    polls, plain_polls, order, suppress: as in :class:`pydp.algorithms.scan.policy.ScanSpec`.
+    window (simt), polls, plain_polls, order, suppress: as in :class:`pydp.algorithms.scan.policy.ScanSpec`.
     """
 
     mapping: str
@@ -36,6 +36,7 @@ class SelectSpec:
     lanes: int = 256
     columns: int = 16
     items: int = 15
+    window: int = 1
     polls: int = 20000
     plain_polls: bool = False
     order: str = "ticket"
@@ -111,7 +112,8 @@ def _iterations(problem: SelectProblem) -> int:
 
 def _local_bytes(problem: SelectProblem, spec: SelectSpec) -> int:
     tile = spec.lanes * spec.items
-    return tile * (3 + problem.stored) + 2 * (spec.lanes + spec.lanes // spec.columns) * (problem.state + 1) + 64
+    lane_states = 2 * (spec.lanes + spec.lanes // spec.columns) * (problem.state + 1)
+    return tile * (3 + problem.stored) + lane_states + window_bytes(problem.state, spec.window) + 64
 
 
 def default(profile: Profile, problem: SelectProblem) -> SelectSpec:
@@ -140,7 +142,7 @@ def default(profile: Profile, problem: SelectProblem) -> SelectSpec:
     lanes = min(256, _power_below(profile.max_group_size))
     for items in (15, 11, 7, 5, 3, 1):
         found = dataclasses.replace(
-            spec, mapping="simt", lanes=lanes, columns=min(16, lanes), items=items, nontemporal=False
+            spec, mapping="simt", lanes=lanes, columns=min(16, lanes), items=items, window=WINDOW, nontemporal=False
         )
         if _local_bytes(problem, found) <= min(profile.local_bytes, 40 << 10):
             return found
@@ -162,6 +164,7 @@ def space(profile: Profile, problem: SelectProblem) -> list[SelectSpec]:
         found += variants(lanes, lanes=(64, 256), items=(7,))
     else:
         found += variants(base, lanes=(128, 256, 512), items=(3, 7, 11, 15))
+        found.append(dataclasses.replace(base, window=1))
         if not problem.two_passes:
             found.append(dataclasses.replace(base, strategy="reduce_then_scan"))
     return list(dict.fromkeys(found))
@@ -174,6 +177,7 @@ _ACCEPTED = {
     "suppress": between(0, (1 << 31) - 1),
     "part": between(1, 1 << 20),
     "block": power_of_two(4096),
+    "window": one_of(*WINDOWS),
 }
 
 
@@ -240,7 +244,7 @@ def counts(profile: Profile, problem: SelectProblem, spec: SelectSpec) -> Counts
     size = float(n * item)
     stored = 0.5 * n * problem.stored * (2 if problem.rest else 1)
     looks = 0.0 if spec.strategy == "reduce_then_scan" or parts == 1 else parts * 0.05
-    if spec.strategy == "lookback":
+    if spec.strategy == "lookback" and (not simt or spec.window > 1):  # one lane follows a chain of 0.2 us a partition
         looks /= units
     phases = []
     if spec.strategy == "reduce_then_scan" and parts > 1:

@@ -89,7 +89,8 @@ class _Pool(QueueMemory):
                 self.busy = True
                 self.idle.setdefault(size, []).append((buffer, event))
                 self.idle_bytes += size
-                if self.idle_bytes > self.max_idle_bytes:  # count again: an interrupt may have kept an earlier change out
+                if self.idle_bytes > self.max_idle_bytes:
+                    # Count again: an interrupt may have kept an earlier change out.
                     self.idle_bytes = sum(size * len(entries) for size, entries in self.idle.items())
                 while self.idle_bytes > self.max_idle_bytes:
                     largest = max(size for size, entries in self.idle.items() if entries)
