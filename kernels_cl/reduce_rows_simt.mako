@@ -10,6 +10,8 @@
 ## (there is a first value), bounded, empty (see reduce_rows_vector),
 ##   hook (see reduce_hooks.mako; None: none), and if there is one, last (this is the last pass), target (C type of the
 ##   results); the elements of a lane in a tile are then one run;
+##   early (only with a commutative operator: all elements of a lane in a tile are loaded before the first is folded, so
+##   their loads do not wait for one another);
 ##   lowerings (of the tree's barriers), attribute, subgroups (see pydp.groups.barrier.build).
 <%namespace name="parts" file="reduce_parts.mako"/>
 <%namespace name="hooks" file="reduce_hooks.mako"/>
@@ -27,7 +29,11 @@ ${barriers.enable_subgroups()}
 ${declarations}
 ${operator}
 % if hook:
-<% second = bool(hook["second"]) %>
+<%
+    second = bool(hook["second"])
+    values = f"early_x[wave * {items} + i]" if early else "x[at]"
+    values += (f", early_y[wave * {items} + i]" if early else ", y[at]") if second else ""
+%>
 ${hooks.functions(hook, [], False, last)}
 % else:
 ${parts.functions(source, accumulator, convert)}
@@ -55,12 +61,15 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
         const long origin = (long) tile * ${tile} + lane * ${items};
         run1 r;
         int taken = 0;
+% if early:
+        ${load_early()}
+% endif
 <%virtual:each waves="${waves}">
         for (int i = 0; i < ${items}; ++i) {
             const int place = wave * ${wave_items} + i;
             const long at = (origin + place) * step;
             if (origin + place < count) {
-                if (taken) r = extend1(r, x[at]${", y[at]" if second else ""}, place); else r = start1(x[at]${", y[at]" if second else ""});
+                if (taken) r = extend1(r, ${values}, place); else r = start1(${values});
                 ++taken;
             }
         }
@@ -75,11 +84,15 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
     sum = values[0];
 % elif commutes:
     for (int tile = 0; tile < tiles; ++tile) {
+        const long origin = (long) tile * ${tile} + lane * ${items};
+%   if early:
+        ${load_early()}
+%   endif
 <%virtual:each waves="${waves}">
-        const long first = (long) tile * ${tile} + wave * ${wave_items} + lane * ${items};
+        const long first = origin + wave * ${wave_items};
         for (int i = 0; i < ${items}; ++i) {
             if (first + i < count) {
-                const ${accumulator} value = converted(x[(first + i) * step]);
+                const ${accumulator} value = converted(${f"early_x[wave * {items} + i]" if early else "x[(first + i) * step]"});
                 ${virtual.fold("sum", "value", "tile == 0 && wave == 0 && i == 0")}
             }
         }
@@ -119,3 +132,20 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
         result[get_group_id(0)] = ${parts.seeded(initial, "sum")};
 % endif
 }
+##
+## Loads a lane's elements of a tile. Beyond the end, the last element is loaded again, and not used.
+<%def name="load_early()">
+        ${source} early_x[${waves * items}];
+% if hook and hook["second"]:
+        ${hook["second"]} early_y[${waves * items}];
+% endif
+<%virtual:each waves="${waves}">
+        for (int i = 0; i < ${items}; ++i) {
+            const long at = min(origin + wave * ${lanes * items} + i, count - 1) * step;
+            early_x[wave * ${items} + i] = x[at];
+% if hook and hook["second"]:
+            early_y[wave * ${items} + i] = y[at];
+% endif
+        }
+</%virtual:each>
+</%def>

@@ -99,17 +99,20 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
     const long begin = (long) p * part;
     const int count = (int) ${"max(0L, min((long) part, n - begin))" if bounded else "min((long) part, n - begin)"};
     const int active = (count + ${items - 1}) / ${items};
-    for (int at = LANE; at < count; at += ${lanes}) {
-        flags[at] = (uchar) (KEEP(begin + at));
+    for (int item = 0; item < ${items}; ++item) { /* of constant length: the loads do not wait for one another */
+        const int at = LANE + item * ${lanes};
+        if (at < count) {
+            flags[at] = (uchar) (KEEP(begin + at));
 % if phase != "reduce":
 %   if elements:
-        const long from = E_AT(begin + at) * ${element_words};
-        for (int w = 0; w < ${element_words}; ++w) tile[at * ${element_words} + w] = e[from + w];
+            const long from = E_AT(begin + at) * ${element_words};
+            for (int w = 0; w < ${element_words}; ++w) tile[at * ${element_words} + w] = e[from + w];
 %   endif
 %   if sums:
-        sums[at] = converted(s[S_AT(begin + at)]);
+            sums[at] = converted(s[S_AT(begin + at)]);
 %   endif
 % endif
+        }
     }
     ${barriers.synchronize("loaded", lowerings, lanes)}
     const int first = LANE * ${items};

@@ -233,6 +233,7 @@ static int leading_aggregates(local const ${word}* kinds) {
     waiting = lanes if kind["kind"] == "group" else max(window, kind["width"])
     looked = capture(barriers.synchronize, "looked", lowerings, lanes, memory="both").strip()
     at = lambda partition: slot.replace("$P", partition)
+    at_once = min(window, 8) if words * (4 if wide_words else 2) <= 16 else 1
 %>
     ${f"if ({lane} < {waiting}) " if waiting < lanes else ""}{
         int back = ${p} - 1;
@@ -245,9 +246,9 @@ static int leading_aggregates(local const ${word}* kinds) {
             if (${lane} < ${window}) {
                 VALUE found;
                 uchar kind = 0;
-                if (${lane} <= back) {
+                if (${lane} <= back) { /* both slots at once: one round trip to memory */
+                    if (peek(state, tag, ${at(f"back - {lane}")}, AGGREGATE, &found)) kind = AGGREGATE + 1;
                     if (peek(state, tag, ${at(f"back - {lane}")}, PREFIX, &found)) kind = PREFIX + 1;
-                    else if (peek(state, tag, ${at(f"back - {lane}")}, AGGREGATE, &found)) kind = AGGREGATE + 1;
                 }
 % if polls:
                 if (${lane} == 0 && seen_at == back) {
@@ -287,8 +288,17 @@ static int leading_aggregates(local const ${word}* kinds) {
         }
         /* Partition back - known has published its prefix, the next `known` ones aggregates. */
         if (${lane} == 0) {
-            seen_prefix = seen[turn * ${window} + known];
-            while (known > 0) seen_prefix = combine(seen_prefix, seen[turn * ${window} + --known]);
+            VALUE sum = seen[turn * ${window} + known];
+            for (; known > 0; known -= ${at_once}) { /* the loads of a round do not wait for one another */
+% for k in range(at_once):
+                VALUE seen_${k};
+                ${f"if (known > {k}) " if k else ""}seen_${k} = seen[turn * ${window} + known - ${k + 1}];
+% endfor
+% for k in range(at_once):
+                ${f"if (known > {k}) " if k else ""}sum = combine(sum, seen_${k});
+% endfor
+            }
+            seen_prefix = sum;
         }
         for (int next = back + 1; next < ${p}; next += ${window}) {
             const int count = min(${window}, ${p} - next);

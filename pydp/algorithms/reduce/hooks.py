@@ -19,7 +19,7 @@ from pydp.algorithms.operators import Operator, operator_text
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce.passes import Pass, by_columns, passes
 from pydp.algorithms.reduce.plan import UNBOUNDED, WITHOUT_HOOKS, Step, at_most, within_loops
-from pydp.algorithms.reduce.policy import FAMILY, ReduceProblem, ReduceSpec
+from pydp.algorithms.reduce.policy import FAMILY, ReduceProblem, ReduceSpec, loads_early
 from pydp.dtypes import c_declarations, c_literal, c_name, check_kept_whole, check_supported, dtype_text
 from pydp.errors import InvalidArgument
 from pydp.groups.barrier_plan import build_kernel, tree
@@ -163,6 +163,7 @@ def _step(
         after = (np.uint64(count), np.int64(column_step), np.uint64(work))
         return Step(action, ready, (-(-work // spec.lanes) * spec.lanes,), (spec.lanes,), shared, after, dims)
     params |= {"lanes": spec.lanes, "items": spec.items, "waves": spec.waves, "buffers": 1, "commutes": True}
+    params["early"] = loads_early(spec, source, *(() if second is None else (second,)))
     ready = build_kernel(
         device,
         "reduce_rows_simt.mako",

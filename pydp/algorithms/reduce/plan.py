@@ -12,7 +12,7 @@ from pydp.algorithms.lookback import words_per_slot
 from pydp.algorithms.operators import Operator, operator_text, outgrows
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce.passes import Pass, by_columns, passes
-from pydp.algorithms.reduce.policy import FAMILY, ReduceProblem, ReduceSpec
+from pydp.algorithms.reduce.policy import FAMILY, ReduceProblem, ReduceSpec, loads_early
 from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, dtype_text, is_record, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.groups.barrier_plan import build_kernel, tree
@@ -198,6 +198,7 @@ def _step(
         "waves": spec.waves,
         "buffers": spec.buffers,
         "commutes": not operator.operands_in_order,
+        "early": not operator.operands_in_order and loads_early(spec, source),
     }
     ready = build_kernel(
         device,

@@ -90,6 +90,18 @@ def local_bytes(problem: ReduceProblem, spec: ReduceSpec) -> int:
     return spec.lanes * problem.result_bytes * (1 if problem.commutes else spec.buffers)
 
 
+_EARLY = 256  # bytes, of registers: with more, fewer lanes run at once
+
+
+def loads_early(spec: ReduceSpec, *inputs: np.dtype | None) -> bool:
+    """Whether a lane loads all its elements of a tile before it folds the first (simt): they fit in registers.
+
+    inputs: the dtypes of the elements; None for accumulators, which stay in memory, as records do.
+    """
+    scalars = [one.itemsize for one in inputs if one is not None and one.names is None]
+    return len(scalars) == len(inputs) and spec.waves * spec.items * sum(scalars) <= _EARLY
+
+
 def parts_of(spec: ReduceSpec, n: int, rows: int, columns: int) -> int:
     """The parts of each of `rows` folds of `n` elements; `columns` adjacent folds count as one row (0: rows kernel)."""
     items, least, longest = rows * max(1, -(-columns // spec.columns)), spec.part, spec.longest
