@@ -2,13 +2,13 @@
 ## A strip of `width` columns is scanned as one value: its pieces are vectors (or scalars), each with its own prefix.
 ## Strips of all slabs are numbered as chains. Partition p is block p / chains of chain p % chains; only the blocks of
 ## one chain wait for each other, as the partitions of scan_vector.mako do.
-## Launch: "alone" (one block per chain): one work-item for each `share` chains, in whole work-groups; else one
-## work-group of one work-item per partition.
+## Launch: "alone" (one block per chain): one work-item for each `share` chains, in whole work-groups; "single": one
+## work-group of one work-item per partition; else one work-item per partition, in whole work-groups.
 ## Element k of column c of slab o is at offset + o * outer + k * step + c (for x, y and h).
 ## Parameters: see scan_common (rows and nested False, units 0) and wg_lookback; phase, exclusive, start_value, keeps and
 ## nontemporal as in scan_vector; vector (elements of a piece, 0: scalar), pieces, width (columns of a strip), whole (all
 ## strips have `width` columns; else the last pieces of a strip may overlap: they compute the same values twice),
-## combine_vector, convert_vector, head_bytes (flags of the pieces, filled up to a whole word of a slot).
+## ahead (rows that are loaded before the first of them is scanned, if a strip is one piece), combine_vector, convert_vector, head_bytes (flags of the pieces, filled up to a whole word of a slot).
 <%namespace name="common" file="scan_common.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
 <%
@@ -171,13 +171,9 @@ kernel void scan(
     const long block = 0;
     for (int chain = first_chain; chain < last_chain; ++chain) {
 % else:
-%   if phase == "single":
-    const int p = take_partition(state, parts);
-%   else:
-    const int p = (int) get_group_id(0);
-%   endif
+    const int p = ${"take_partition(state, parts)" if phase == "single" else "(int) get_global_id(0)"};
     const long block = p / chains;
-    {
+    if (block < blocks) {
         const int chain = p % chains;
 % endif
         const long slab = chain / strips;
@@ -252,6 +248,16 @@ kernel void scan(
             ++k;
             from += x_step;
             to += y_step;
+        }
+%   endif
+%   if ahead > 1 and pieces == 1 and not has_heads:
+        for (; k + ${ahead - 1} < end; k += ${ahead}, from += ${ahead} * x_step, to += ${ahead} * y_step) {
+%     for row in range(ahead):
+            const PIECE v_${row} = LOAD(from + ${row} * x_step, 0);
+%     endfor
+%     for row in range(ahead):
+            { ${step.replace("$V", f"v_{row}").replace(", to,", f", to + {row} * y_step,").replace("$I", "0")} }
+%     endfor
         }
 %   endif
         for (; k < end; ++k, from += x_step, to += y_step) {

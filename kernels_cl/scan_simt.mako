@@ -53,6 +53,22 @@ static long x_at(${common.inputs()}, const long i) {
 % endif
 }
 
+## The row of element i and the element's index in it; `next_in_row` moves on by `columns` elements. A division of 64-bit
+## integers takes a hundred instructions on GPUs, so there is only one for all elements of a lane if rows are long.
+<%def name="row_of(i, declare=True)">
+% if rows:
+    ${"long " if declare else ""}row = (${i}) / row_length${"," if declare else ";"} in_row = (${i}) - row * row_length;
+% endif
+</%def>
+<%def name="next_in_row()">
+% if rows:
+        in_row += ${columns};
+        if (in_row >= row_length) {
+            row += in_row / row_length;
+            in_row %= row_length;
+        }
+% endif
+</%def>
 ## Resets the state before an element: a head starts a new segment.
 <%def name="reset(sum, have)">
 %   if heads_init:
@@ -146,14 +162,26 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
     const int count = (int) ${"max(0L, min((long) part, n - begin))" if bounded else "min((long) part, n - begin)"};
     const int active = (count + ${items - 1}) / ${items};
     const int stretch = LANE / ${columns} * ${columns * items} + LANE % ${columns};
+    ${row_of("begin + stretch")}
     for (int i = 0; i < ${items}; ++i) {
         const int at = stretch + i * ${columns};
         if (at < count) {
+% if rows:
+            tile[AT(at)] = converted(x[X_AT(X_BASE(row), in_row)]);
+%   if heads == "none":
+            heads[at] = (uchar) (in_row == 0);
+%   else:
+            const long h_base = H_BASE(row);
+            heads[at] = (uchar) (in_row == 0 || IS_HEAD(h_base, in_row));
+%   endif
+% else:
             tile[AT(at)] = converted(x[x_at(${common.input_names()}, begin + at)]);
-% if has_heads:
+%   if has_heads:
             heads[at] = (uchar) is_head(${common.input_names()}, begin + at);
+%   endif
 % endif
         }
+        ${next_in_row()}
     }
     ${barriers.synchronize("loaded", lowerings, lanes)}
     const int first = LANE * ${items};
@@ -272,16 +300,17 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
 %   endif
     }
     ${barriers.synchronize("scanned", lowerings, lanes)}
+    ${row_of("begin + stretch", declare=False)}
     for (int i = 0; i < ${items}; ++i) {
         const int at = stretch + i * ${columns};
         if (at < count${" && taken >= 0" if keeps else ""}) {
 %   if rows:
-            const long row = (begin + at) / row_length;
-            y[Y_AT(Y_BASE(row), begin + at - row * row_length)] = tile[AT(at)];
+            y[Y_AT(Y_BASE(row), in_row)] = tile[AT(at)];
 %   else:
             y[Y_AT(y_offset, begin + at)] = tile[AT(at)];
 %   endif
         }
+        ${next_in_row()}
     }
 % endif
 }

@@ -1,7 +1,8 @@
 """Predict a candidate's time from its counts and the device's rates (SPEC S5, the third of five modules).
 
 Arithmetic, the units' caches and memory overlap: a phase takes as long as the slowest of them. Launches, group starts,
-barriers and waiting for signals do not overlap and are added. On GPUs, the time model (formulas 3 to 14) is also a
+barriers and waiting for signals do not overlap and are added; on GPUs, only the part of the waiting that is longer than
+the work. On GPUs, the time model (formulas 3 to 14) is also a
 lower bound: it knows how many warps hide a memory access.
 """
 
@@ -77,8 +78,11 @@ def _parts(phase: Phase, peak: float, rates: Rates, structure: Structure | None)
     alone = (read + written) * share / rates.unit_memory
     moving = max(read / rates.memory_read + written / rates.memory_write, alone)
     slowest = max(calculating, moving) + _OVERLAP_LOSS * min(calculating, moving)
-    latency = barriers * groups * lanes * rates.barrier * share + signals * rates.signal
-    if structure is not None:
+    latency, waiting = barriers * groups * lanes * rates.barrier * share, signals * rates.signal
+    if structure is None:
+        latency += waiting
+    else:  # other groups of a unit work while some wait
+        latency += max(0.0, waiting - slowest)
         latency += max(0.0, gpu_time(structure, analysis(phase, structure, rates.float32 / peak), groups) - slowest)
     launch = launches * rates.launch + groups * rates.group * share
     return (0.0, slowest, latency, launch) if calculating >= moving else (slowest, 0.0, latency, launch)

@@ -266,6 +266,41 @@ def test_strips_are_numbered_with_32_bits(columns: int, expected: bool) -> None:
 
 
 @pytest.mark.host
+def test_lanes_share_the_rows_of_few_columns() -> None:
+    spec = ScanSpec("simt", "lookback", width=1)
+    for n, columns, slabs, rows in (
+        (8192, 8192, 1, 512),
+        (1 << 20, 64, 1, 497),
+        (100, 64, 1, 34),
+        (63, 64, 1, 63),
+        (1 << 20, 1 << 20, 1, 1 << 20),
+        (1000, 40, 5, 33),
+    ):
+        cut = cut_columns(spec, 132, n, columns, slabs)
+        assert (cut.rows, cut.chains) == (rows, columns * slabs)
+        assert cut.rows == n or cut.chains * -(-n // cut.rows) <= 132 * 1024
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("width", [1, 3])
+def test_blocks_by_lanes(device, exclusive, width):
+    """Lanes reduce blocks of rows and scan them; four rows at once, and the rest."""
+    spec = {"mapping": "simt", "lanes": 8, "columns": 4, "items": 3, "vector": 0, "width": width}
+    for n, columns in ((64, 9), (71, 9), (200, 33)):
+        x, flags = integers((2, n, columns), n), integers((2, n, columns), 3, 0, 9) == 0
+        found = pydp.scan(x, axis=1, exclusive=exclusive, init=5, spec=spec)
+        want = 5 + np.cumsum(x, axis=1, dtype=np.int32)
+        assert np.array_equal(found, want - x if exclusive else want)
+        segmented = pydp.scan(x, axis=1, segments=flags, spec=spec)
+        assert np.array_equal(segmented, pydp.scan(x, axis=1, segments=flags, spec={"mapping": "vector"}))
+        told = str(pydp.explain(pydp.scan, x, axis=1, spec=spec))
+        assert device.profile.loop_limit is not None or "reduced first" in told
+    field = pydp.field(x)
+    assert np.array_equal(pydp.scan(field, axis=1, out=field, spec=spec).get(), np.cumsum(x, axis=1, dtype=np.int32))
+
+
+@pytest.mark.host
 @pytest.mark.parametrize("units", [1, 2, 8, 64])
 def test_every_core_has_work(units: int) -> None:
     spec = ScanSpec("vector", "lookback", vector=16, width=256)

@@ -79,7 +79,7 @@ def test_rates_of_a_gpu() -> None:
     assert found.unit_memory == pytest.approx(3 * 1555e9 / 108)
     assert found.unit_cache == pytest.approx(128 * 1.41e9)
     assert found.barrier == pytest.approx(20 / 1.41e9 / 32)
-    assert (found.lane_slowdown, found.signal, found.source) == (1.0, 1e-6, "table: sm_80")
+    assert (found.lane_slowdown, found.signal, found.source) == (1.0, pytest.approx(5.5e-7), "table: sm_80")
     # A part with a third of the multiprocessors has a third of the bandwidth, and the same for each of them.
     part = rates_of(dataclasses.replace(profile, compute_units=36))
     assert part.units == 36 and part.memory_read == pytest.approx(1555e9 / 3)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import needs
@@ -14,6 +15,7 @@ import pytest
 
 from pydp.errors import InvalidArgument, OutOfResources
 from pydp.runtime.drivers.devices import Device
+from pydp.runtime.memory import host_memory
 from pydp.runtime.memory import scratch as module
 from pydp.runtime.memory.scratch import give, scratch, take
 
@@ -182,3 +184,27 @@ def test_threads_never_share_a_buffer(device: Device, queue: cl.CommandQueue) ->
         assert all(pool.map(work, range(8)))
     idle = [buffer.int_ptr for entries in module.pool_of(queue).idle.values() for buffer, _ in entries]
     assert idle and len(set(idle)) == len(idle)
+
+
+def test_devices_with_memory_of_their_own_keep_more() -> None:
+    own = SimpleNamespace(host_unified_memory=False, global_mem_size=80 << 30)
+    shared = SimpleNamespace(host_unified_memory=True, global_mem_size=80 << 30)
+    assert module._max_idle_bytes(own) == 10 << 30  # type: ignore[arg-type]
+    assert module._max_idle_bytes(shared) == 256 << 20  # type: ignore[arg-type]
+
+
+def test_idle_memory_is_freed_for_other_buffers(
+    device: Device, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give(take(device, queue, 5000))
+    pool, plain, tries = module.pool_of(queue), host_memory.new_buffer, []
+
+    def full(context: cl.Context, flags: int, nbytes: int) -> cl.Buffer:
+        tries.append(pool.idle_bytes)
+        if pool.idle_bytes:
+            raise cl.MemoryError("full")
+        return plain(context, flags, nbytes)
+
+    monkeypatch.setattr(host_memory, "new_buffer", full)
+    assert host_memory.create(device.context, cl.mem_flags.READ_WRITE, 100).size == 100
+    assert len(tries) == 2 and tries[0] and not tries[1]

@@ -159,7 +159,7 @@ class WalkPlan:
         self.job, self.spec = job, spec
         self.rows = job.layout.rows > 1
         alone = self._cut(device)
-        self.phase = "alone" if alone else "seeded" if spec.strategy == "reduce_then_scan" else "single"
+        self.phase = "alone" if alone else "single" if self._looks_back() else "seeded"
         phases = ("reduce", "seeded") if self.phase == "seeded" else (self.phase,)
         self.kernels = {phase: self._kernel(device, phase) for phase in phases}
         self.tiles = np.int32(self.parts)
@@ -176,6 +176,10 @@ class WalkPlan:
         self.group = (1,) if spec.mapping == "vector" else (spec.lanes,)
         self.grid = (self.parts * self.group[0],)
         return self.parts == 1 or (self.rows and self.part % job.layout.n == 0)
+
+    def _looks_back(self) -> bool:
+        """Whether partitions look back, in a single pass."""
+        return self.spec.strategy != "reduce_then_scan"
 
     def _kernel(self, device: Any, phase: str) -> Kernel:
         template = f"scan_{self.spec.mapping}.mako"
@@ -308,7 +312,13 @@ class WalkPlan:
 
 
 class ColumnsPlan(WalkPlan):
-    """A scan along adjacent columns: each work-item scans a strip of columns, or a block of its rows."""
+    """A scan along adjacent columns: each work-item scans a strip of columns, or a block of its rows.
+
+    The lanes of a work-group run together, so none of them can wait for another: on GPUs, blocks are reduced first.
+    """
+
+    def _looks_back(self) -> bool:
+        return super()._looks_back() and self.spec.mapping == "vector"
 
     def _cut(self, device: Any) -> bool:
         job, spec, profile = self.job, self.spec, device.profile
@@ -345,6 +355,7 @@ class ColumnsPlan(WalkPlan):
             "whole": whole,
             "nontemporal": spec.nontemporal and aligned,
             "head_bytes": self.head_bytes,
+            "ahead": 1 if spec.mapping == "vector" else _AHEAD,
         }
         return kernel(device, "scan_columns.mako", "scan", params)
 
@@ -381,8 +392,12 @@ def _init_arguments(kind: str, arrays: Arrays) -> list[Any]:
 _MOST_CHAINS = (1 << 31) - (1 << 16)  # the columns kernel counts chains as int, past the last one too
 
 
+_AHEAD = 4  # rows that a lane loads before it scans them: their loads do not wait for one another
+_SECTOR = 32  # bytes, the least that a GPU loads
+
+
 def down_columns(profile: Any, job: Job, spec: ScanSpec) -> bool:
-    """Whether to use the columns kernel: adjacent columns and, on GPUs, enough of them or short ones."""
+    """Whether to use the columns kernel: adjacent columns and, on GPUs, enough of them, short or long ones."""
     layout = job.layout
     if layout.columns < 2 or layout.rows > _MOST_CHAINS:
         return False
@@ -392,7 +407,8 @@ def down_columns(profile: Any, job: Job, spec: ScanSpec) -> bool:
     each = 3 * spec.width if spec.width > 1 else 1  # operators and two loops over the pieces, in each row
     if calls is not None and layout.n * each >= calls - 1000:
         return False
-    return layout.rows >= 32 * profile.compute_units or layout.n <= 32
+    adjacent = layout.columns * job.value.itemsize >= _SECTOR
+    return layout.rows >= 32 * profile.compute_units or layout.n <= 32 or adjacent
 
 
 def make_plan(device: Any, job: Job, spec: ScanSpec) -> WalkPlan | ColumnsPlan:

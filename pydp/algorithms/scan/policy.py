@@ -91,7 +91,7 @@ class ScanProblem(Problem):
 
 MOST_COLUMNS = 8192  # of a strip: work-items keep their values in private memory
 _SIGNALLED = 64  # columns of a strip with look-back, whose values are published one word at a time
-WINDOWS = (1, 2, 4, 8, 16, 32, 64)
+WINDOWS = (1, 2, 4, 8, 16, 32, 64, 128)
 WINDOW = 32  # lanes that look back together on GPUs: the lanes of the narrowest subgroups with a barrier of their own
 SMALL = 4096  # partitions are not made smaller than this to give more cores work
 _PARTS = (4096, 16384, 65536, 1 << 18, 1 << 20)
@@ -117,6 +117,13 @@ def waiting(profile: Profile, spec: Any) -> int:
     such a condition; 1 if one lane looks back, without a barrier."""
     window = looking(spec)
     return spec.lanes if window > 1 and not profile.barriers_under_conditions else window
+
+
+def chain_signals(spec: Any, parts: int) -> float:
+    """Signals in a row until the last of `parts` partitions has its prefix (simt). The prefix of a partition reaches
+    the next `window` partitions with one signal; one lane alone reads a predecessor in a third of that time."""
+    window = 1 if spec.strategy == "chained" else looking(spec)
+    return parts / window if window > 1 else parts / 3
 
 
 def specializations(profile: Profile, problem: ScanProblem, base: ScanSpec) -> list[ScanSpec]:
@@ -159,9 +166,9 @@ def _lane_space(base: ScanSpec) -> list[ScanSpec]:
     """Candidates of mapping "simt": all on GPUs, a few for comparison on CPUs."""
     if base.mapping == "simt":
         found = variants(base, lanes=(64, 128, 256, 512))
-        found += variants(base, lanes=(128, 256, 512), items=(3, 5, 7, 9, 11, 15, 19, 23))
+        found += variants(base, lanes=(128, 256, 512), items=(3, 7, 11, 15, 19, 23, 31))
         found += [dataclasses.replace(base, columns=32), dataclasses.replace(base, barriers="group")]
-        found.append(dataclasses.replace(base, window=1))
+        found += variants(base, window=(1, 64, 128))
         return [*found, dataclasses.replace(base, strategy="reduce_then_scan")]
     lanes = dataclasses.replace(base, mapping="simt", vector=0, nontemporal=False, width=1)
     return [
@@ -179,8 +186,8 @@ class ColumnCut(NamedTuple):
     """How a scan along adjacent columns is divided; see scan_columns.mako.
 
     vector: elements of a piece, 0 for scalars. pieces, width: pieces and columns of a strip. chains: strips of all
-    slabs. rows: rows of a block, at least 2 if a chain has more than one; blocks look back. share: chains of a
-    work-item.
+    slabs. rows: rows of a block, at least 2 if a chain has more than one; blocks look back, or on GPUs are reduced
+    first. share: chains of a work-item.
     """
 
     vector: int
@@ -202,6 +209,10 @@ def _strip(width: int, vector: int, columns: int) -> int:
     return width
 
 
+_BUSY_LANES = 1024  # lanes of a compute unit that keep its memory accesses busy
+_LEAST_ROWS = 32  # of a block that a lane scans: the scan of the blocks' sums takes a small part of the time
+
+
 def cut_columns(
     spec: ScanSpec, units: int, n: int, columns: int, slabs: int, vectors: bool = True, most: int | None = None
 ) -> ColumnCut:
@@ -213,8 +224,10 @@ def cut_columns(
     >>> cut_columns(ScanSpec("vector", "lookback", vector=16, width=64), 2, 1 << 20, 8, 1).rows
     8192
     """
-    if spec.mapping == "simt":
-        return ColumnCut(0, spec.width, spec.width, -(-columns // spec.width) * slabs, n, 1)
+    if spec.mapping == "simt":  # a lane scans a block of a strip
+        chains = -(-columns // spec.width) * slabs
+        blocks = max(1, min(_BUSY_LANES * units // chains, n // _LEAST_ROWS))
+        return ColumnCut(0, spec.width, spec.width, chains, -(-n // blocks), 1)
     vector = min(spec.vector, _power_below(columns)) if vectors else 0
     narrow = columns & -columns  # nontemporal stores are aligned; vectors below a half waste more than they save
     if spec.nontemporal and 1 < narrow < vector <= 2 * narrow:
@@ -267,6 +280,8 @@ class _Size:
         """Signals on the critical path: one per partition if chained, few with look-back."""
         if self.spec.strategy == "reduce_then_scan" or self.parts == 1:
             return 0.0
+        if self.spec.mapping == "simt":
+            return chain_signals(self.spec, self.parts)
         return self.parts * _LOOKS / (1 if self.spec.strategy == "chained" else self.units)
 
     def efficiency(self, cycles: float) -> float:
@@ -350,7 +365,8 @@ def _between(size: _Size) -> list[Phase]:
     bytes_ = float(size.parts * size.item)
     return [
         Phase(
-            "prefixes", groups=groups, operations=float(size.parts), efficiency=size.efficiency(size.add),
+            "prefixes", groups=groups, lanes=size.spec.lanes if size.spec.mapping == "simt" else 1,
+            operations=float(size.parts), efficiency=size.efficiency(size.add),
             read=bytes_, written=bytes_, balance=spread(groups, size.units),
         )
     ]  # fmt: skip

@@ -9,7 +9,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pydp.algorithms.scan.policy import ORDERS, STRATEGIES, WINDOW, WINDOWS, window_bytes
+from pydp.algorithms.scan.policy import ORDERS, STRATEGIES, WINDOW, WINDOWS, chain_signals, window_bytes
 from pydp.model.counts import Counts, Phase, efficiency, spread
 from pydp.model.family import Family, Problem, between, field_error, one_of, power_of_two, variants
 from pydp.runtime.device.profile import Profile
@@ -163,8 +163,8 @@ def space(profile: Profile, problem: SelectProblem) -> list[SelectSpec]:
         lanes = dataclasses.replace(base, mapping="simt", nontemporal=False)
         found += variants(lanes, lanes=(64, 256), items=(7,))
     else:
-        found += variants(base, lanes=(128, 256, 512), items=(3, 7, 11, 15))
-        found.append(dataclasses.replace(base, window=1))
+        found += variants(base, lanes=(128, 256, 512), items=(3, 7, 11, 15, 23))
+        found += variants(base, window=(1, 64, 128))
         if not problem.two_passes:
             found.append(dataclasses.replace(base, strategy="reduce_then_scan"))
     return list(dict.fromkeys(found))
@@ -244,7 +244,9 @@ def counts(profile: Profile, problem: SelectProblem, spec: SelectSpec) -> Counts
     size = float(n * item)
     stored = 0.5 * n * problem.stored * (2 if problem.rest else 1)
     looks = 0.0 if spec.strategy == "reduce_then_scan" or parts == 1 else parts * 0.05
-    if spec.strategy == "lookback" and (not simt or spec.window > 1):  # one lane follows a chain of 0.2 us a partition
+    if simt and looks:
+        looks = chain_signals(spec, parts)
+    elif spec.strategy == "lookback":
         looks /= units
     phases = []
     if spec.strategy == "reduce_then_scan" and parts > 1:
@@ -254,8 +256,9 @@ def counts(profile: Profile, problem: SelectProblem, spec: SelectSpec) -> Counts
                   cached=size if near else 0.0, balance=spread(parts, units))
         )  # fmt: skip
         phases.append(
-            Phase("prefixes", groups=1, operations=float(parts), efficiency=efficiency(profile, "int64", 1.0, 1.0),
-                  read=8.0 * parts, written=8.0 * parts, balance=spread(1, units))
+            Phase("prefixes", groups=-(-parts // part), lanes=spec.lanes if simt else 1, operations=float(parts),
+                  efficiency=efficiency(profile, "int64", 1.0, 1.0), read=8.0 * parts, written=8.0 * parts,
+                  balance=spread(-(-parts // part), units))
         )  # fmt: skip
     cycles = 2.0 + (3.0 if problem.sums else 0.0)
     written = 0.0 if near else stored * (_STREAMED if spec.nontemporal else 1.0)

@@ -18,6 +18,7 @@ import pyopencl as cl
 
 from pydp.errors import InvalidArgument, OutOfResources
 from pydp.runtime.memory.large_pages import new_buffer
+from pydp.runtime.memory.queue_state import QueueMemory
 
 _ALIGNED_FROM = 1 << 16  # bytes; new arrays of at least this size are aligned to a cache line
 _LINE = 64
@@ -97,13 +98,22 @@ def buffer_with(context: cl.Context, array: np.ndarray) -> cl.Buffer:
 
 
 def create(context: cl.Context, flags: int, nbytes: int, host: Any = None) -> cl.Buffer:
-    """cl.Buffer with pydp's errors. The size is at least one byte, because OpenCL has no empty buffers."""
+    """cl.Buffer with pydp's errors. The size is at least one byte, because OpenCL has no empty buffers.
+
+    If the device has too little memory, the memory that pydp keeps for later calls is released first.
+    """
     try:
         if nbytes > sys.maxsize:  # exceeds size_t of the driver
             raise MemoryError("no device has that much memory")
-        if host is not None:
-            return cl.Buffer(context, flags, hostbuf=host)
-        return new_buffer(context, flags, max(nbytes, 1))
+        for last_try in (False, True):
+            try:
+                if host is not None:
+                    return cl.Buffer(context, flags, hostbuf=host)
+                return new_buffer(context, flags, max(nbytes, 1))
+            except cl.MemoryError:
+                if last_try:
+                    raise
+                QueueMemory.drop_all()
     except (cl.MemoryError, MemoryError) as error:
         raise OutOfResources(f"the device cannot allocate {nbytes} bytes: {error}") from None
     except cl.LogicError as error:

@@ -115,9 +115,13 @@ class _Pool(QueueMemory):
 
 def _max_idle_bytes(device: cl.Device) -> int:
     """The most bytes that a pool keeps for later calls."""
-    if device.host_unified_memory:
-        return _MAX_IDLE_BYTES
-    return max(_MAX_IDLE_BYTES, device.global_mem_size // _IDLE_SHARE)
+    import pyopencl
+
+    try:
+        share = 0 if device.host_unified_memory else device.global_mem_size // _IDLE_SHARE
+    except pyopencl.Error:  # later versions of OpenCL need not answer
+        share = 0
+    return max(_MAX_IDLE_BYTES, share)
 
 
 def _is_complete(event: cl.Event | None) -> bool:
