@@ -10,8 +10,8 @@
 ## (there is a first value), bounded, empty (see reduce_rows_vector),
 ##   hook (see reduce_hooks.mako; None: none), and if there is one, last (this is the last pass), target (C type of the
 ##   results); the elements of a lane in a tile are then one run;
-##   early (only with a commutative operator: all elements of a lane in a tile are loaded before the first is folded, so
-##   their loads do not wait for one another);
+##   early (only with a commutative operator: in a whole tile, all elements of a lane are loaded before the first is
+##   folded, so their loads do not wait for one another), unit (the step is 1);
 ##   lowerings (of the tree's barriers), attribute, subgroups (see pydp.groups.barrier.build).
 <%namespace name="parts" file="reduce_parts.mako"/>
 <%namespace name="hooks" file="reduce_hooks.mako"/>
@@ -29,15 +29,12 @@ ${barriers.enable_subgroups()}
 ${declarations}
 ${operator}
 % if hook:
-<%
-    second = bool(hook["second"])
-    values = f"early_x[wave * {items} + i]" if early else "x[at]"
-    values += (f", early_y[wave * {items} + i]" if early else ", y[at]") if second else ""
-%>
+<% second = bool(hook["second"]) %>
 ${hooks.functions(hook, [], False, last)}
 % else:
 ${parts.functions(source, accumulator, convert)}
 % endif
+#define AT(i) ${"(i)" if unit else "(i) * step"}
 
 kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const ulong offset, const long step, const ulong ${"capacity" if bounded else "n"},
                         const ulong part, const ulong rows, global ${target if hook else accumulator}* restrict result
@@ -62,14 +59,23 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
         run1 r;
         int taken = 0;
 % if early:
-        ${load_early()}
+        if ((long) (tile + 1) * ${tile} <= count) {
+            ${load_early()}
+<%virtual:each waves="${waves}">
+            for (int i = 0; i < ${items}; ++i) {
+                const int k = wave * ${items} + i, place = wave * ${wave_items} + i;
+                if (k) r = extend1(r, early_x[k]${", early_y[k]" if second else ""}, place); else r = start1(early_x[0]${", early_y[0]" if second else ""});
+            }
+</%virtual:each>
+            taken = ${waves * items};
+        } else
 % endif
 <%virtual:each waves="${waves}">
         for (int i = 0; i < ${items}; ++i) {
             const int place = wave * ${wave_items} + i;
-            const long at = (origin + place) * step;
+            const long at = AT(origin + place);
             if (origin + place < count) {
-                if (taken) r = extend1(r, ${values}, place); else r = start1(${values});
+                if (taken) r = extend1(r, x[at]${", y[at]" if second else ""}, place); else r = start1(x[at]${", y[at]" if second else ""});
                 ++taken;
             }
         }
@@ -86,13 +92,21 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
     for (int tile = 0; tile < tiles; ++tile) {
         const long origin = (long) tile * ${tile} + lane * ${items};
 %   if early:
-        ${load_early()}
+        if ((long) (tile + 1) * ${tile} <= count) {
+            ${load_early()}
+<%virtual:each waves="${waves}">
+            for (int i = 0; i < ${items}; ++i) {
+                const ${accumulator} value = converted(early_x[wave * ${items} + i]);
+                ${virtual.fold("sum", "value", "tile == 0 && wave == 0 && i == 0")}
+            }
+</%virtual:each>
+        } else
 %   endif
 <%virtual:each waves="${waves}">
         const long first = origin + wave * ${wave_items};
         for (int i = 0; i < ${items}; ++i) {
             if (first + i < count) {
-                const ${accumulator} value = converted(${f"early_x[wave * {items} + i]" if early else "x[(first + i) * step]"});
+                const ${accumulator} value = converted(x[AT(first + i)]);
                 ${virtual.fold("sum", "value", "tile == 0 && wave == 0 && i == 0")}
             }
         }
@@ -108,9 +122,9 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
         const long rest = count - (long) tile * ${tile};
         const int holders = (int) min((long) ${lanes}, (rest + ${items - 1}) / ${items});
         if (lane < holders) {
-            ${accumulator} own = converted(x[first * step]);
+            ${accumulator} own = converted(x[AT(first)]);
             for (int i = 1; i < ${items}; ++i)
-                if (first + i < count) own = combine(own, converted(x[(first + i) * step]));
+                if (first + i < count) own = combine(own, converted(x[AT(first + i)]));
             held[lane] = own;
         }
         ${group.reduce("held", "lane", "holders", lanes, lowerings, shared=buffers == 1)}
@@ -133,19 +147,19 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
 % endif
 }
 ##
-## Loads a lane's elements of a tile. Beyond the end, the last element is loaded again, and not used.
+## Loads a lane's elements of a whole tile.
 <%def name="load_early()">
-        ${source} early_x[${waves * items}];
+            ${source} early_x[${waves * items}];
 % if hook and hook["second"]:
-        ${hook["second"]} early_y[${waves * items}];
+            ${hook["second"]} early_y[${waves * items}];
 % endif
 <%virtual:each waves="${waves}">
-        for (int i = 0; i < ${items}; ++i) {
-            const long at = min(origin + wave * ${lanes * items} + i, count - 1) * step;
-            early_x[wave * ${items} + i] = x[at];
+            for (int i = 0; i < ${items}; ++i) {
+                const long at = AT(origin + wave * ${lanes * items} + i);
+                early_x[wave * ${items} + i] = x[at];
 % if hook and hook["second"]:
-            early_y[wave * ${items} + i] = y[at];
+                early_y[wave * ${items} + i] = y[at];
 % endif
-        }
+            }
 </%virtual:each>
 </%def>

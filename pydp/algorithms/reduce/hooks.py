@@ -163,7 +163,10 @@ def _step(
         after = (np.uint64(count), np.int64(column_step), np.uint64(work))
         return Step(action, ready, (-(-work // spec.lanes) * spec.lanes,), (spec.lanes,), shared, after, dims)
     params |= {"lanes": spec.lanes, "items": spec.items, "waves": spec.waves, "buffers": 1, "commutes": True}
-    params["early"] = loads_early(spec, source, *(() if second is None else (second,)))
+    params |= {
+        "early": loads_early(spec, source, *(() if second is None else (second,))),
+        "unit": action.step == 1,
+    }
     ready = build_kernel(
         device,
         "reduce_rows_simt.mako",

@@ -199,6 +199,7 @@ def _step(
         "buffers": spec.buffers,
         "commutes": not operator.operands_in_order,
         "early": not operator.operands_in_order and loads_early(spec, source),
+        "unit": action.step == 1,
     }
     ready = build_kernel(
         device,
