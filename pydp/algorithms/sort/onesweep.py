@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.lookback import descriptors, words_per_slot
-from pydp.algorithms.sort.onesweep_policy import COLUMNS, IN_FLIGHT, Sweep, counter_skew, sweep
+from pydp.algorithms.sort.onesweep_policy import COLUMNS, IN_FLIGHT, Sweep, run_of, sweep
 from pydp.algorithms.sort.order import Order
 from pydp.algorithms.sort.radix import carried_as
 from pydp.algorithms.sort.spec import SortSpec
@@ -113,7 +113,6 @@ class Onesweep:
         return [
             f"{one.passes} pass(es) by digits of {one.width} bits; a pass whose digit all keys share moves nothing",
             f"{order.rows * one.per_row} tile(s) of {one.tile} elements are sorted by a digit in local memory; {how}",
-            f"counters in local memory: {counter_skew(device.profile, spec, one.width).reason}",
             *describe_barriers(self.kernels["pass"]),
         ]
 
@@ -160,7 +159,9 @@ def onesweep(
         "declarations": c_declarations([value]) if value is not None else "",
         "items": spec.items,
         "unroll": unroll,
-        "counter_skew": counter_skew(profile, spec, sizes.width).every,
+        "unroll_some": scan["unroll"],
+        "run": run_of(spec),
+        "predecessors": spec.predecessors,
         "lookback": spec.strategy == "onesweep",
         "carried": how,
         "value": c_name(value) if value is not None else None,
@@ -187,5 +188,5 @@ def onesweep(
     if spec.strategy == "reduce_then_scan":
         kernels["pass counts"] = built("counts", "sort_count", {**digits, "whole": False})
         kernels["offsets"] = built("places", "sort_offsets", scan, summed=COLUMNS)
-    kernels["pass"] = built("pass", "sort_pass", moves, summed=COLUMNS)
+    kernels["pass"] = built("pass", "sort_pass", moves, matched=run_of(spec), summed=COLUMNS)
     return Onesweep(kernels, sizes, dtype.itemsize, held.itemsize if held is not None else 0, how)
