@@ -15,10 +15,10 @@
 ## Launch: one work-group of `lanes` for each tile (lookback) or part, `per_row` for each row.
 ## Parameters: see sort_onesweep_keys and wg_lookback; declarations, lanes, items, run (lanes of a run, a divisor of
 ## lanes, at most 32), columns (lanes of a row of the work-group's scan), unroll (a pragma before loops over private
-## arrays, or nothing; GPUs keep such arrays in registers only if the loops are unrolled), unroll_some (the same, for loops
-## with a few loads in flight), lookback, predecessors (tiles that a lane polls at once), carried, value, keys_out (see sort_radix_elements), held (C type of carried values between
-## passes), lowerings (of the barriers `matched`, of the lanes of a run, and `summed`), attribute and subgroups (see
-## pydp.groups.barrier_plan).
+## arrays, or nothing; GPUs keep such arrays in registers only if the loops are unrolled), unroll_some (the same, for
+## loops with a few loads in flight), lookback, predecessors (tiles that a lane polls at once), carried, value, keys_out
+## (see sort_radix_elements), held (C type of carried values between passes), lowerings (of the barriers `matched`, of
+## the lanes of a run, and `summed`), attribute and subgroups (see pydp.groups.barrier_plan).
 <%namespace name="keys" file="sort_onesweep_keys.mako"/>
 <%namespace name="group" file="wg_scan.mako"/>
 <%namespace name="look" file="wg_lookback.mako"/>

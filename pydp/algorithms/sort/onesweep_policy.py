@@ -16,7 +16,8 @@ from pydp.runtime.device.profile import Profile
 STRATEGIES = ("onesweep", "reduce_then_scan")
 ORDERS = ("ticket", "reversed", "permuted")
 COLUMNS = 16  # lanes of a row of a work-group's scan
-IN_FLIGHT = 8  # loads of a lane that adds up counts
+IN_FLIGHT = 8  # keys that a lane loads before it counts or stores them
+ADDED_AT_ONCE = 32  # counts that a lane loads before it adds them up
 PREDECESSORS = 4  # tiles that a lane polls at once
 _GROUPS = 4  # work-groups of a compute unit that count digits, or walk over tiles: enough to balance the load
 _LANES, _ITEMS = 256, 23
@@ -195,12 +196,12 @@ def sweep_counts(profile: Profile, problem: SortProblem, spec: SortSpec) -> Coun
     counts = Phase(
         "counts", parts, spec.lanes, total * _COUNT * passes, _ISSUED, total * key, 4.0 * bins * passes * parts,
         cached=4.0 * total * passes, balance=spread(parts, units), barriers=2, local_bytes=4 * bins * passes,
-        registers=24 + 2 * passes, access=key,
+        registers=24 + 2 * passes + IN_FLIGHT * key // 4, access=IN_FLIGHT * key,
     )  # fmt: skip
     places = Phase(
         "places", rows * passes, spec.lanes, 2.0 * bins * passes * parts, _ISSUED, 4.0 * bins * passes * parts,
         balance=spread(rows * passes, units), barriers=4, local_bytes=4 * spec.lanes,
-        access=4 * IN_FLIGHT,
+        access=4 * ADDED_AT_ONCE,
     )  # fmt: skip
     phases = [counts, places]
     if not look:
