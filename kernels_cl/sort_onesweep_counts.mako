@@ -3,7 +3,8 @@
 ## register first, because lanes that add to the same counter wait for one another.
 ## Launch: one work-group of `lanes` for each part, `per_row` for each row. counts: (rows, parts, PASSES, BINS), or
 ## (rows, parts, BINS) for one pass.
-## Parameters: see sort_onesweep_keys; lanes, whole; attribute and subgroups (see pydp.groups.barrier_plan).
+## Parameters: see sort_onesweep_keys; lanes, whole, in_flight (keys that a lane loads at once), unroll (a pragma that
+## keeps them in registers, or nothing); attribute and subgroups (see pydp.groups.barrier_plan).
 <%namespace name="keys" file="sort_onesweep_keys.mako"/>
 <%namespace name="barriers" file="wg_barrier.mako"/>
 <% counted = passes if whole else 1 %>
@@ -34,19 +35,25 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
 % for k in range(counted):
     uint digit_${k} = 0, run_${k} = 0;
 % endfor
-    for (uint i = begin + (uint) lane; i < end; i += ${lanes}) {
-        const KEY k = source[i];
+    for (uint i = begin + (uint) lane; i < end; i += ${lanes * in_flight}) {
+        KEY some[${in_flight}];
+        ${unroll}
+        for (int j = 0; j < ${in_flight}; ++j) some[j] = (uint) j * ${lanes} < end - i ? source[i + (uint) j * ${lanes}] : (KEY) 0;
+        ${unroll}
+        for (int j = 0; j < ${in_flight}; ++j) {
+            if ((uint) j * ${lanes} >= end - i) break;
 % for k in range(counted):
-        {
-            const uint digit = digit_of(k, ${k if whole else "pass"});
-            if (digit != digit_${k}) {
-                if (run_${k}) atomic_add(bins + ${k} * BINS + digit_${k}, run_${k});
-                digit_${k} = digit;
-                run_${k} = 0;
+            {
+                const uint digit = digit_of(some[j], ${k if whole else "pass"});
+                if (digit != digit_${k}) {
+                    if (run_${k}) atomic_add(bins + ${k} * BINS + digit_${k}, run_${k});
+                    digit_${k} = digit;
+                    run_${k} = 0;
+                }
+                ++run_${k};
             }
-            ++run_${k};
-        }
 % endfor
+        }
     }
 % for k in range(counted):
     if (run_${k}) atomic_add(bins + ${k} * BINS + digit_${k}, run_${k});

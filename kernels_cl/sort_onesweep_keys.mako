@@ -30,21 +30,14 @@ static int target_of(const int number, const int all) {
     return number == all - 1 ? RESULT : (all - 1 - number) % 2 ? FIRST : SECOND;
 }
 
+<% moves = "ulong" if passes > 32 else "uint" %>
 /* varies: for each pass, whether digits of the row differ. */
 static MOVE move_of(global const uint* varies, const int pass, const int least) {
-    int varying = 0, number = -1, active = 0;
-    for (int k = 0; k < PASSES; ++k) varying += (int) varies[k];
-    int added = max(least - varying, 0);
-    const int all = varying + added;
-    for (int k = 0; k <= pass; ++k) {
-        active = (int) varies[k];
-        if (!active && added > 0) {
-            active = 1;
-            --added;
-        }
-        number += active;
-    }
-    const MOVE move = {active, number > 0 ? target_of(number - 1, all) : SOURCE, target_of(number, all)};
+    ${moves} moves = 0; /* bit k: pass k moves the row */
+    for (int k = 0; k < PASSES; ++k) moves |= (${moves}) varies[k] << k;
+    while ((int) popcount(moves) < least) moves |= moves + 1; /* the first pass that would not */
+    const int all = (int) popcount(moves), number = (int) popcount(moves & (((${moves}) 2 << pass) - 1)) - 1;
+    const MOVE move = {(int) (moves >> pass) & 1, number > 0 ? target_of(number - 1, all) : SOURCE, target_of(number, all)};
     return move;
 }
 </%def>

@@ -1,33 +1,33 @@
 ## One pass of a radix sort for GPUs: moves the elements of all rows to the places of their digit, stably. A work-group
-## takes tiles of lanes * items elements (a tile is a part of a row).
-## Phases of a tile: load it with coalesced reads; sort the positions of its elements by their digit in local memory, by
-## 4 bits at a time; find the first place of each digit for this tile; store the elements, sorted by digit, so that
-## adjacent lanes store adjacent elements.
-## In each step of the local sort, a lane counts the digits of its adjacent elements in counters of its own (two of 16 bits
-## in a uint), a scan over all counters turns them into first places, and the lane walks over its elements again. Only
-## loads of keys are unrolled, into registers: more private arrays would take most registers of a GPU. Counters, keys and
-## values use the same local memory one after the other.
+## takes tiles of lanes * items elements (a tile is a part of a row), and a run of RUN lanes takes adjacent elements.
+## Phases of a tile: load it with coalesced reads; rank the elements of each run; find the first place of each digit for
+## each run, in the tile and in the row; sort the keys by their digit in local memory; store them, so that adjacent lanes
+## store adjacent elements. Values follow the keys in the same way and use the same local memory.
+## Ranks: a run has a counter for each digit. Step i takes element i of each lane. The lanes of a run that have the same
+## digit, the peers, find one another; the rank is the counter plus the number of earlier peers, and the last peer stores
+## the new counter. Peers are found by votes on NVIDIA GPUs (inline PTX), else by a mask for each digit in local memory.
+## Elements after the end of the row have the last digit and the last ranks, so they come after all others.
 ## lookback: one tile for each work-group; the elements of each digit in earlier tiles of the row come from decoupled
 ## look-back (wg_lookback.mako), with a slot for each digit of a tile. Otherwise (reduce-then-scan): a work-group walks
 ## over the tiles of a part, whose first places are in `counts`.
 ## A pass that does not move a row's elements (see sort_onesweep_keys) walks over no tile: all barriers are in the loop
 ## over tiles, whose trip count is uniform.
 ## Launch: one work-group of `lanes` for each tile (lookback) or part, `per_row` for each row.
-## Parameters: see sort_onesweep_keys and wg_lookback; declarations, lanes, items, columns (lanes of a row of the
-## work-group's scan), unroll (a pragma before loops that load, or nothing; GPUs keep private arrays in registers only if
-## such loops are unrolled), counter_skew (one unused counter after each so many; 0: none), lookback,
-## carried, value, keys_out (see sort_radix_elements), held (C type of carried values between passes), lowerings (of the
-## barrier `summed`), attribute and subgroups (see pydp.groups.barrier_plan).
+## Parameters: see sort_onesweep_keys and wg_lookback; declarations, lanes, items, run (lanes of a run, a divisor of
+## lanes, at most 32), columns (lanes of a row of the work-group's scan), unroll (a pragma before loops over private
+## arrays, or nothing; GPUs keep such arrays in registers only if the loops are unrolled), unroll_some (the same, for
+## loops with a few loads in flight), lookback, predecessors (tiles that a lane polls at once), carried, value, keys_out
+## (see sort_radix_elements), held (C type of carried values between passes), lowerings (of the barriers `matched`, of
+## the lanes of a run, and `summed`), attribute and subgroups (see pydp.groups.barrier_plan).
 <%namespace name="keys" file="sort_onesweep_keys.mako"/>
 <%namespace name="group" file="wg_scan.mako"/>
 <%namespace name="look" file="wg_lookback.mako"/>
 <%namespace name="barriers" file="wg_barrier.mako"/>
 <%
-    tile = lanes * items
-    skewed = lambda every: f"((i) + (i) / {every})" if every else "(i)"
-    size = lambda count, every: count + (count // every if every else 0)
-    steps = [(bit, min(4, width - bit)) for bit in range(0, width, 4)]
-    most = max(1 << bits - 1 for _, bits in steps)
+    tile, bins = lanes * items, 1 << width
+    runs, each = lanes // run, -(-bins // lanes)
+    votes = lowerings["matched"][0]["kind"] == "warp"
+    guard = lambda digit: f"if ({digit} < BINS) " if each * lanes > bins else ""
 %>
 % if subgroups:
 ${barriers.enable_subgroups()}
@@ -35,8 +35,22 @@ ${barriers.enable_subgroups()}
 ${declarations}
 ${keys.types()}
 ${keys.moves()}
+#define RUN ${run}
+#define RUNS ${runs}
 #define combine(a, b) ((a) + (b))
-#define COUNTER_AT(i) stage.steps.counters[${skewed(counter_skew)}]
+% if votes:
+
+/* The lanes of the warp whose digit is the same, as bits. All lanes of the warp call it. */
+static uint peers_of(const uint digit) {
+    uint peers = 0xffffffffu, others;
+%   for bit in range(width):
+    __asm__ volatile("{ .reg .pred one; .reg .b32 bit; and.b32 bit, %1, ${1 << bit}; setp.ne.b32 one, bit, 0;"
+                     " vote.sync.ballot.b32 %0, one, 0xffffffff; @one not.b32 %0, %0; }" : "=r"(others) : "r"(digit));
+    peers &= ~others;
+%   endfor
+    return peers;
+}
+% endif
 % if lookback:
 ${look.functions("VALUE")}
 
@@ -71,20 +85,26 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
 ) {
     local union {
         struct {
-            uint counters[${size(most * lanes, counter_skew)}];
-            ushort order[${tile if len(steps) > 1 else 1}];
-        } steps;
+            uint counters[RUNS * BINS];
+% if not votes:
+            uint masks[RUNS * BINS]; /* bit k: lane k of the run has the digit */
+% endif
+        } ranks;
         KEY keys[${tile}];
 % if carried:
         ${held} held[${tile}];
 % endif
     } stage;
-    local uchar digits[${tile}];
-    local ushort order[${tile}]; /* the positions of elements in the tile, in the order of their digits */
-    local uint starts[BINS], ends[BINS];
+    local uint places[BINS]; /* places[d] + i: the place of element i of the sorted tile, if its digit is d */
     local VALUE lane_value[${lanes + lanes // columns}], row_value[${lanes // columns}];
     const int lane = (int) get_local_id(0);
+    const int own = lane % RUN, own_bins = lane / RUN * BINS; /* of the lane in its run, and of the run's counters */
+    const int own_first = lane / RUN * (RUN * ${items}) + own; /* the lane's first element; the others follow by RUN */
     KEY my_key[${items}];
+    uint my_place[${items}]; /* in the lower half, a place in the tile; in the upper half, what the next phase looks up */
+% if carried:
+    ${held} my_held[${items}];
+% endif
 % if lookback:
     local int taken;
     if (lane == 0) taken = take_partition(state, parts);
@@ -93,11 +113,15 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
     const uint row = (uint) p / per_row, first = (uint) p % per_row;
     uint last = first + 1;
 % else:
-    local uint next[BINS];
+    uint next[${each}];
     const uint row = (uint) get_group_id(0) / per_row, first = (uint) get_group_id(0) % per_row * tiles;
     uint last = min(first + tiles, (n + ${tile - 1}) / ${tile});
     counts += get_group_id(0) * (ulong) BINS;
-    for (int d = lane; d < BINS; d += ${lanes}) next[d] = counts[d];
+    ${unroll}
+    for (int k = 0; k < ${each}; ++k) {
+        const int d = lane * ${each} + k;
+        ${guard("d")}next[k] = counts[d];
+    }
 % endif
     const MOVE move = move_of(varies + (ulong) row * PASSES, pass, least);
     if (!move.active) last = first;
@@ -106,116 +130,154 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
     for (uint t = first; t < last; ++t) {
         const uint begin = t * ${tile};
         const int count = (int) min((uint) ${tile}, n - begin);
-        const int end = min(count, (lane + 1) * ${items});
+        const int own_count = count - own_first; /* lane has element i if i * RUN is less */
+        global const KEY* own_source = source + (ulong) begin + own_first;
         ${unroll}
-        for (int i = 0; i < ${items}; ++i) {
-            const int at = i * ${lanes} + lane;
-            if (at < count) {
-                my_key[i] = source[begin + (uint) at];
-                digits[at] = (uchar) digit_of(my_key[i], pass);
-            }
-        }
-        for (int d = lane; d < BINS; d += ${lanes}) starts[d] = ends[d] = 0;
-        ${barriers.group_barrier()}
-% for bit, bits in steps:
-        ${local_step(bit, bits, "stage.steps.order" if bit else None, "order" if loop.last else "stage.steps.order")}
-% endfor
-        for (int at = lane; at < count; at += ${lanes}) {
-            const uint d = digits[order[at]];
-            const uint previous = at ? digits[order[at - 1]] : d;
-            if (at == 0 || previous != d) starts[d] = (uint) at;
-            if (previous != d) ends[previous] = (uint) at;
-            if (at == count - 1) ends[d] = (uint) count;
-        }
-        ${barriers.group_barrier()}
-        ${unroll}
-        for (int i = 0; i < ${items}; ++i) {
-            const int at = i * ${lanes} + lane;
-            if (at < count) stage.keys[at] = my_key[i];
-        }
-        /* From here on, starts[d] + i is the place of the tile's element i, in the order of digits, if its digit is d. */
-        for (int d = lane; d < BINS; d += ${lanes}) {
-            const VALUE here = ends[d] - starts[d];
-% if lookback:
-            VALUE before = 0;
-            if (t > 0) {
-                if (t + 1 < per_row) {
-                    ${look.announce("p * BINS + d", "AGGREGATE", "here")}
-                }
-                ${look.look_back("p", "before", "recount(source, n, back - (p - (int) t), pass, (uint) d, &found)", slot="$P * BINS + d", sums=True)}
-            }
-            if (t + 1 < per_row) {
-                ${look.announce("p * BINS + d", "PREFIX", "before + here")}
-            }
-            starts[d] = bases[((ulong) row * PASSES + (ulong) pass) * BINS + (ulong) d] + before - starts[d];
-% else:
-            starts[d] = next[d] - starts[d];
-            next[d] += here;
+        for (int i = 0; i < ${items}; ++i) my_key[i] = i * RUN < own_count ? own_source[i * RUN] : (KEY) 0;
+        for (int d = own; d < BINS; d += RUN) {
+            stage.ranks.counters[own_bins + d] = 0;
+% if not votes:
+            stage.ranks.masks[own_bins + d] = 0;
 % endif
+        }
+        ${barriers.synchronize("matched", lowerings, lanes)}
+        ${unroll}
+        for (int i = 0; i < ${items}; ++i) {
+            const uint d = i * RUN < own_count ? digit_of(my_key[i], pass) : BINS - 1;
+            const int bin = own_bins + (int) d;
+% if votes:
+            const uint peers = peers_of(d);
+% else:
+            atomic_or(stage.ranks.masks + bin, 1u << own);
+            ${barriers.synchronize("matched", lowerings, lanes)}
+            const uint peers = stage.ranks.masks[bin];
+% endif
+            const uint rank = stage.ranks.counters[bin] + popcount(peers & ((1u << own) - 1));
+            uint both = (uint) bin << 16 | rank;
+% if votes:
+            __asm__("" : "+r"(both)); /* or the compiler keeps the halves in two registers */
+% endif
+            my_place[i] = both;
+            ${barriers.synchronize("matched", lowerings, lanes)}
+            if (peers >> own == 1) {
+                stage.ranks.counters[bin] = rank + 1;
+% if not votes:
+                stage.ranks.masks[bin] = 0;
+% endif
+            }
+            ${barriers.synchronize("matched", lowerings, lanes)}
+        }
+        ${barriers.group_barrier()}
+        /* Each lane adds up the runs' counters of `each` digits: `here` elements of the tile have the digit. */
+        uint column[${each * runs}];
+        VALUE here[${each}], base[${each}], sum = 0, before, all;
+        ${unroll}
+        for (int k = 0; k < ${each}; ++k) {
+            const int d = lane * ${each} + k;
+            here[k] = 0;
+            ${unroll}
+            for (int r = 0; r < RUNS; ++r) {
+                column[k * RUNS + r] = 0;
+                ${guard("d")}column[k * RUNS + r] = stage.ranks.counters[r * BINS + d];
+                here[k] += column[k * RUNS + r];
+            }
+            sum += here[k];
+            if (d == BINS - 1) here[k] -= (VALUE) (${tile} - count); /* elements after the end of the row */
+% if lookback:
+            ${guard("d")}{
+                if (t + 1 < per_row) {
+                    ${look.announce("p * BINS + d", "t ? AGGREGATE : PREFIX", "here[k]")}
+                }
+                base[k] = bases[((ulong) row * PASSES + (ulong) pass) * BINS + (ulong) d];
+            }
+% endif
+        }
+        ${group.sums_exclusive(lanes, columns, "lane", "sum", "before", "all", lowerings)}
+        ${unroll}
+        for (int k = 0; k < ${each}; ++k) {
+            const int d = lane * ${each} + k;
+            ${guard("d")}places[d] = before;
+            ${unroll}
+            for (int r = 0; r < RUNS; ++r) {
+                ${guard("d")}stage.ranks.counters[r * BINS + d] = before;
+                before += column[k * RUNS + r];
+            }
+        }
+        ${barriers.group_barrier()}
+        ${unroll}
+        for (int i = 0; i < ${items}; ++i) my_place[i] = (my_place[i] & 0xffffu) + stage.ranks.counters[my_place[i] >> 16];
+        ${barriers.group_barrier()}
+        ${unroll}
+        for (int i = 0; i < ${items}; ++i) stage.keys[my_place[i]] = my_key[i];
+% if carried:
+        /* The values are on their way during the look-back. */
+        const ulong row_start = (ulong) row * n;
+        global const ${held}* from_held = (move.from == FIRST ? held_first : held_second) + row_start + (ulong) begin + own_first;
+        ${unroll}
+        for (int i = 0; i < ${items}; ++i) {
+            my_held[i] = 0;
+            if (i * RUN < own_count) {
+                my_held[i] = move.from == SOURCE ? ${"values[values_offset + row_start + (ulong) begin + (ulong) (own_first + i * RUN)]" if carried == "value" else f"({held}) begin + ({held}) (own_first + i * RUN)"} : from_held[i * RUN];
+            }
+        }
+% endif
+        ${unroll}
+        for (int k = 0; k < ${each}; ++k) {
+            const int d = lane * ${each} + k;
+            ${guard("d")}{
+% if lookback:
+                VALUE earlier = 0;
+                if (t > 0) {
+                    ${look.look_back_sums("p", "earlier", "recount(source, n, back - (p - (int) t), pass, (uint) d, &found)", "$P * BINS + d", predecessors)}
+                    if (t + 1 < per_row) {
+                        ${look.announce("p * BINS + d", "PREFIX", "earlier + here[k]")}
+                    }
+                }
+                places[d] = base[k] + earlier - places[d];
+% else:
+                places[d] = next[k] - places[d];
+                next[k] += here[k];
+% endif
+            }
         }
         ${barriers.group_barrier()}
         global KEY* target = ${"move.to == RESULT ? sorted_keys : " if keys_out else ""}move.to == FIRST ? keys_first : keys_second;
         target += (ulong) row * n;
-        for (int at = lane; at < count; at += ${lanes}) {
-            const uint from = order[at];
-            ${"" if keys_out else "if (move.to != RESULT) "}target[starts[digits[from]] + (uint) at] = stage.keys[from];
-        }
-        ${barriers.group_barrier()}
 % if carried:
-        const ulong row_start = (ulong) row * n;
-        global const ${held}* from_held = (move.from == FIRST ? held_first : held_second) + row_start;
         ${unroll}
         for (int i = 0; i < ${items}; ++i) {
             const int at = i * ${lanes} + lane;
             if (at < count) {
-                const uint from = begin + (uint) at;
-                stage.held[at] = move.from == SOURCE ? ${"values[values_offset + row_start + from]" if carried == "value" else "from"} : from_held[from];
+                const KEY one = stage.keys[at];
+                const uint d = digit_of(one, pass);
+                my_place[i] |= d << 16;
+                ${"" if keys_out else "if (move.to != RESULT) "}target[places[d] + (uint) at] = one;
             }
         }
         ${barriers.group_barrier()}
+        ${unroll}
+        for (int i = 0; i < ${items}; ++i) stage.held[my_place[i] & 0xffffu] = my_held[i];
+        ${barriers.group_barrier()}
         global ${held}* to_held = (move.to == FIRST ? held_first : held_second) + row_start;
-        for (int at = lane; at < count; at += ${lanes}) {
-            const uint from = order[at], place = starts[digits[from]] + (uint) at;
-            const ${held} one = stage.held[from];
-            if (move.to == RESULT) sorted_values[row_start + place] = ${{"value": "one", "index": "(long) one", "gather": "values[values_offset + row_start + one]"}[carried]};
-            else to_held[place] = one;
+        ${unroll}
+        for (int i = 0; i < ${items}; ++i) {
+            const int at = i * ${lanes} + lane;
+            if (at < count) {
+                const ${held} one = stage.held[at];
+                const uint place = places[my_place[i] >> 16] + (uint) at;
+                if (move.to == RESULT) sorted_values[row_start + place] = ${{"value": "one", "index": "(long) one", "gather": "values[values_offset + row_start + one]"}[carried]};
+                else to_held[place] = one;
+            }
         }
+% else:
+        ${unroll_some}
+        for (int at = lane; at < count; at += ${lanes}) {
+            const KEY one = stage.keys[at];
+            ${"" if keys_out else "if (move.to != RESULT) "}target[places[digit_of(one, pass)] + (uint) at] = one;
+        }
+% endif
+% if not lookback:
         ${barriers.group_barrier()}
 % endif
     }
 }
-##
-## Sorts positions by `bits` bits of their digit from bit `bit` up. before, after: local arrays; before None: 0, 1, 2, ...
-<%def name="local_step(bit, bits, before, after)">
-<%
-    half = 1 << bits - 1
-    at = f"{before}[i]" if before else "i"
-%>
-        for (int c = 0; c < ${half}; ++c) COUNTER_AT(c * ${lanes} + lane) = 0;
-        for (int i = lane * ${items}; i < end; ++i) {
-            const uint digit = (uint) digits[${at}] >> ${bit} & ${(1 << bits) - 1};
-            COUNTER_AT((int) (digit & ${half - 1}) * ${lanes} + lane) += 1u << digit / ${half} * 16;
-        }
-        ${barriers.group_barrier()}
-        {
-            uint sum = 0, earlier, all;
-            for (int c = 0; c < ${half}; ++c) sum += COUNTER_AT(lane * ${half} + c);
-            ${group.sums_exclusive(lanes, columns, "lane", "sum", "earlier", "all", lowerings)}
-            earlier += all << 16; /* the larger digits, in the upper halves, come after all smaller ones */
-            for (int c = 0; c < ${half}; ++c) {
-                const uint counter = COUNTER_AT(lane * ${half} + c);
-                COUNTER_AT(lane * ${half} + c) = earlier;
-                earlier += counter;
-            }
-        }
-        ${barriers.group_barrier()}
-        for (int i = lane * ${items}; i < end; ++i) {
-            const int from = ${at};
-            const uint digit = (uint) digits[from] >> ${bit} & ${(1 << bits) - 1}, side = digit / ${half} * 16;
-            const int c = (int) (digit & ${half - 1}) * ${lanes} + lane;
-            const uint counter = COUNTER_AT(c);
-            ${after}[counter >> side & 0xffffu] = (ushort) from;
-            COUNTER_AT(c) = counter + (1u << side);
-        }
-        ${barriers.group_barrier()}
-</%def>

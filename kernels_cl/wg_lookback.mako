@@ -142,41 +142,28 @@ static int ${name}(volatile global uint* state, const uint tag, const int p, con
 ## back == 0). If the owner starts to overwrite the input meanwhile, `recompute` reads some results; its value is then
 ## discarded.
 ## slot: the number of a partition's slots, with $P for the partition, where a partition has the slots of several values.
-## sums: the values are integers and `combine` adds them. Sums of integers need no order, so each slot is read once.
 ## value, combine: the type of a slot's value, and its operator. step: the distance to the predecessor of a partition.
-<%def name="look_back(p, prefix, recompute, keeps=False, slot='$P', sums=False, value='VALUE', combine='combine', step='1')">
+<%def name="look_back(p, prefix, recompute, keeps=False, slot='$P', value='VALUE', combine='combine', step='1')">
 <% at = lambda partition: slot.replace("$P", partition) %>
     {
         int back = ${p} - ${step};
         int looks = 0;
-        ${value} found${", sum = 0" if sums else ""};
+        ${value} found;
         for (int at = PREFIX; at == PREFIX;) {
             if (peek(state, tag, ${at('back')}, PREFIX, &found)) {
                 at = AGGREGATE;
             } else if (peek(state, tag, ${at('back')}, AGGREGATE, &found)) {
                 back -= ${step};
                 looks = 0;
-%   if sums:
-                sum += found;
-%   endif
 % if polls:
             } else if (++looks > ${polls}) {
                 looks = 0;
-%   if plain_polls:
-                int whole = peek_surely(state, tag, ${at('back')}, PREFIX, &found);
-                if (!whole && !peek_surely(state, tag, ${at('back')}, AGGREGATE, &found)) {
-                    ${without_owner(recompute, keeps, at)}
-                }
-%   else:
-                int whole;
-                ${without_owner(recompute, keeps, at)}
-%   endif
-                if (whole) at = AGGREGATE; else { back -= ${step};${" sum += found;" if sums else ""} }
+                ${surely(recompute, keeps, at)}
+                if (whole) at = AGGREGATE; else back -= ${step};
 % endif
             }
         }
-        ${prefix} = found${" + sum" if sums else ""};
-% if not sums:
+        ${prefix} = found;
         /* These aggregates were read above, or published by this work-group. */
         for (int next = back + ${step}; next < ${p}; next += ${step}) {
 % if plain_polls:
@@ -186,8 +173,59 @@ static int ${name}(volatile global uint* state, const uint tag, const int p, con
 % endif
             ${prefix} = ${combine}(${prefix}, found);
         }
-% endif
     }
+</%def>
+##
+## The same for values that are integers and that `combine` adds. Sums of integers need no order, so each slot is read
+## once. The loads of `predecessors` partitions are in flight at once: one round trip to memory for all of them.
+<%def name="look_back_sums(p, prefix, recompute, slot, predecessors)">
+<% at = lambda partition: slot.replace("$P", partition) %>
+    {
+        int back = ${p} - 1;
+        int looks = 0, ended = 0;
+        VALUE sum = 0;
+        while (!ended) {
+% for k in range(predecessors):
+            VALUE prefix_${k} = 0, aggregate_${k} = 0;
+            const int at_${k} = ${f"max(back - {k}, 0)" if k else "back"}; /* the walk ends at the first tile of a row */
+            const int has_prefix_${k} = peek(state, tag, ${at(f'at_{k}')}, PREFIX, &prefix_${k});
+            const int has_aggregate_${k} = peek(state, tag, ${at(f'at_{k}')}, AGGREGATE, &aggregate_${k});
+% endfor
+            int known = 0; /* aggregates from `back` on */
+% for k in range(predecessors):
+            if (!ended && known == ${k}) {
+                if (has_prefix_${k} || has_aggregate_${k}) sum += has_prefix_${k} ? prefix_${k} : aggregate_${k};
+                ended = has_prefix_${k};
+                known += !has_prefix_${k} && has_aggregate_${k};
+            }
+% endfor
+            back -= known;
+% if polls:
+            looks = known || ended ? 0 : looks + 1;
+            if (looks > ${polls}) {
+                looks = 0;
+                VALUE found;
+                ${surely(recompute, False, at)}
+                sum += found;
+                if (whole) ended = 1; else --back;
+            }
+% endif
+        }
+        ${prefix} = sum;
+    }
+</%def>
+##
+## Declares `whole` and sets it and `found`: the value of partition `back` by atomic reads, else by computing it.
+<%def name="surely(recompute, keeps, at)">
+% if plain_polls:
+                int whole = peek_surely(state, tag, ${at('back')}, PREFIX, &found);
+                if (!whole && !peek_surely(state, tag, ${at('back')}, AGGREGATE, &found)) {
+                    ${without_owner(recompute, keeps, at)}
+                }
+% else:
+                int whole;
+                ${without_owner(recompute, keeps, at)}
+% endif
 </%def>
 ##
 ## The same by the first `window` lanes of a work-group, which poll as many predecessors at once: a walk over many
@@ -270,15 +308,7 @@ static int leading_aggregates(local const ${word}* kinds) {
                 looks = 0;
                 if (${lane} == 0) {
                     VALUE found;
-%   if plain_polls:
-                    int whole = peek_surely(state, tag, ${at('back')}, PREFIX, &found);
-                    if (!whole && !peek_surely(state, tag, ${at('back')}, AGGREGATE, &found)) {
-                        ${without_owner(recompute, keeps, at)}
-                    }
-%   else:
-                    int whole;
-                    ${without_owner(recompute, keeps, at)}
-%   endif
+                    ${surely(recompute, keeps, at)}
                     seen_alone = found;
                     seen_kind = (whole ? PREFIX : AGGREGATE) + 1;
                     seen_at = back;

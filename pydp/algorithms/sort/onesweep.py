@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.lookback import descriptors, words_per_slot
-from pydp.algorithms.sort.onesweep_policy import COLUMNS, IN_FLIGHT, Sweep, counter_skew, sweep
+from pydp.algorithms.sort.onesweep_policy import ADDED_AT_ONCE, COLUMNS, IN_FLIGHT, Sweep, run_of, sweep
 from pydp.algorithms.sort.order import Order
 from pydp.algorithms.sort.radix import carried_as
 from pydp.algorithms.sort.spec import SortSpec
@@ -113,7 +113,6 @@ class Onesweep:
         return [
             f"{one.passes} pass(es) by digits of {one.width} bits; a pass whose digit all keys share moves nothing",
             f"{order.rows * one.per_row} tile(s) of {one.tile} elements are sorted by a digit in local memory; {how}",
-            f"counters in local memory: {counter_skew(device.profile, spec, one.width).reason}",
             *describe_barriers(self.kernels["pass"]),
         ]
 
@@ -154,13 +153,17 @@ def onesweep(
         "lanes": spec.lanes,
     }
     unroll = "#pragma unroll" if profile.kind == "gpu" else ""
-    scan = {**digits, "columns": COLUMNS, "unroll": f"{unroll} {IN_FLIGHT}" if unroll else ""}
+    some = f"{unroll} {IN_FLIGHT}" if unroll else ""
+    counting = {**digits, "in_flight": IN_FLIGHT, "unroll": unroll}
+    scan = {**digits, "columns": COLUMNS, "unroll": f"{unroll} {ADDED_AT_ONCE}" if unroll else ""}
     moves = {
         **scan,
         "declarations": c_declarations([value]) if value is not None else "",
         "items": spec.items,
         "unroll": unroll,
-        "counter_skew": counter_skew(profile, spec, sizes.width).every,
+        "unroll_some": some,
+        "run": run_of(spec),
+        "predecessors": spec.predecessors,
         "lookback": spec.strategy == "onesweep",
         "carried": how,
         "value": c_name(value) if value is not None else None,
@@ -181,11 +184,11 @@ def onesweep(
         )
 
     kernels = {
-        "counts": built("counts", "sort_count", {**digits, "whole": True}),
+        "counts": built("counts", "sort_count", {**counting, "whole": True}),
         "places": built("places", "sort_places", scan, summed=COLUMNS),
     }
     if spec.strategy == "reduce_then_scan":
-        kernels["pass counts"] = built("counts", "sort_count", {**digits, "whole": False})
+        kernels["pass counts"] = built("counts", "sort_count", {**counting, "whole": False})
         kernels["offsets"] = built("places", "sort_offsets", scan, summed=COLUMNS)
-    kernels["pass"] = built("pass", "sort_pass", moves, summed=COLUMNS)
+    kernels["pass"] = built("pass", "sort_pass", moves, matched=run_of(spec), summed=COLUMNS)
     return Onesweep(kernels, sizes, dtype.itemsize, held.itemsize if held is not None else 0, how)

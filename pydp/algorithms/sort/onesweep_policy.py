@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pydp.algorithms.sort.spec import SortProblem, SortSpec, key_bits
-from pydp.local_memory import Skew, banks_of, skew
+from pydp.groups.barrier import is_nvidia
 from pydp.model.counts import Counts, Phase, spread
 from pydp.model.family import variants
 from pydp.runtime.device.profile import Profile
@@ -16,12 +16,15 @@ from pydp.runtime.device.profile import Profile
 STRATEGIES = ("onesweep", "reduce_then_scan")
 ORDERS = ("ticket", "reversed", "permuted")
 COLUMNS = 16  # lanes of a row of a work-group's scan
-IN_FLIGHT = 8  # loads of a lane that adds up counts
+IN_FLIGHT = 8  # keys that a lane loads before it counts or stores them
+ADDED_AT_ONCE = 32  # counts that a lane loads before it adds them up
+PREDECESSORS = 4  # tiles that a lane polls at once
 _GROUPS = 4  # work-groups of a compute unit that count digits, or walk over tiles: enough to balance the load
-_LANES, _ITEMS = 256, 15  # the lanes' bytes and 16-bit words of odd numbers of items are in different banks
+_LANES, _ITEMS = 256, 23
 _LOCAL = 48 << 10  # bytes of local memory that every work-group may have on current GPUs
-_MOST_TILE = 1 << 15  # counters and positions in a tile have 16 bits
-_STEPS = 4  # bits of a step of the local sort: 8 counters of a lane
+_MOST_TILE = 1 << 15
+_FILE = 1 << 16  # 32-bit registers of a compute unit
+_RUN = 32  # the most lanes that find the lanes of equal digits together: the bits of a mask
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,17 @@ def sweep(profile: Profile, spec: SortSpec, n: int, rows: int, bits: int) -> Swe
     return Sweep(passes, width, tile, per_row, part, -(-n // part), walk, -(-per_row // walk))
 
 
+def run_of(spec: SortSpec) -> int:
+    """The lanes that find the lanes of equal digits together, and have counters of their own."""
+    return min(_RUN, spec.lanes)
+
+
 def _tile_iterations(spec: SortSpec) -> int:
     """The most loop iterations of a lane for one tile."""
-    steps = -(-spec.digit // _STEPS)
     scan = 2 * COLUMNS + spec.lanes // COLUMNS + 4
-    bins = -(-(1 << spec.digit) // spec.lanes) + 1
-    return steps * (2 * (spec.items + 1) + scan + 3 * ((1 << _STEPS) // 2 + 1)) + 6 * (spec.items + 1) + 2 * bins
+    bins, runs = 1 << spec.digit, spec.lanes // run_of(spec)
+    digits = -(-bins // spec.lanes) + 1
+    return 7 * (spec.items + 1) + scan + bins // run_of(spec) + 1 + digits * (2 * (runs + 1) + 3)
 
 
 def _word(problem: SortProblem) -> tuple[int, int]:
@@ -74,29 +82,26 @@ def _word(problem: SortProblem) -> tuple[int, int]:
     return key, problem.element_bytes // 2 if carried else 0
 
 
-def counter_skew(profile: Profile, spec: SortSpec, width: int) -> Skew:
-    """The layout of the lanes' counters in local memory."""
-    half = 1 << min(_STEPS, width) - 1
-    return skew(banks_of(profile.banks, profile.bank_bytes), 4, spec.lanes, half, spec.lanes)
-
-
 def local_bytes(spec: SortSpec, word: int) -> int:
     """An upper bound of the local memory of a work-group, for keys and values of `word` bytes."""
-    tile, counters = spec.lanes * spec.items, spec.lanes << _STEPS - 1
-    stage = max(tile * word, 4 * (counters + counters // 8) + 2 * tile)
-    return stage + 3 * tile + 3 * (4 << spec.digit) + 4 * (spec.lanes + 2 * spec.lanes // COLUMNS) + 64
+    bins = 1 << spec.digit
+    counters = 2 * 4 * bins * (spec.lanes // run_of(spec))  # and as many masks, where lanes find each other by masks
+    stage = max(spec.lanes * spec.items * word, counters)
+    return stage + 4 * bins + 4 * (spec.lanes + 2 * spec.lanes // COLUMNS) + 64
 
 
 def sweep_default(profile: Profile, problem: SortProblem) -> SortSpec:
-    """The default: tiles of 3840 elements, or smaller ones if local memory requires it."""
+    """The default: tiles of 5888 elements, or smaller ones if local memory or registers require it."""
     word = max(_word(problem))
     lanes = min(_LANES, 1 << max(profile.max_group_size, 1).bit_length() - 1)
     safe = profile.group_progress and profile.loop_limit is None
     spec = SortSpec(
         "simt", lanes * _ITEMS, 1, lanes, _ITEMS, 1, 1, strategy=STRATEGIES[0 if safe else 1], digit=8,
         barriers="auto" if profile.kind == "gpu" else "group", plain_polls=profile.kind == "gpu",
+        predecessors=PREDECESSORS,
     )  # fmt: skip
-    while spec.items > 1 and local_bytes(spec, word) > min(profile.local_bytes, _LOCAL):
+    most = min(profile.local_bytes, _LOCAL)
+    while spec.items > 1 and (local_bytes(spec, word) > most or not _two_fit(problem, spec)):
         spec = _of_tile(spec, spec.lanes, spec.items - 2)
     return spec
 
@@ -108,11 +113,21 @@ def _of_tile(spec: SortSpec, lanes: int, items: int) -> SortSpec:
 def sweep_space(profile: Profile, problem: SortProblem) -> list[SortSpec]:
     """Candidates for tuning."""
     base = sweep_default(profile, problem)
-    found = variants(base, lanes=(128, 256), items=(7, 11, 15, 19, 23), digit=(7, 8))
-    found += variants(base, lanes=(512,), items=(7, 11), digit=(8,))
-    found = [_of_tile(one, one.lanes, one.items) for one in found]
+    found = variants(base, lanes=(256, 384, 512), items=(7, 11, 15, 19, 23))
+    found = [_of_tile(one, one.lanes, one.items) for one in found if _two_fit(problem, one)]
     other = replace(base, strategy="reduce_then_scan")
     return [base, *(one for one in found if one != base), *([other] if other != base else [])]
+
+
+def _registers(problem: SortProblem, spec: SortSpec) -> int:
+    """An estimate of the 32-bit registers of a lane in a pass: places, keys and values of its elements, and others."""
+    words = 1 + sum(_word(problem)) / 4
+    return -(-int(31 + spec.lanes // 128 + spec.items * words) // 8) * 8
+
+
+def _two_fit(problem: SortProblem, spec: SortSpec) -> bool:
+    """Whether the registers of a compute unit are enough for two work-groups: one waits while the other computes."""
+    return 2 * spec.lanes * _registers(problem, spec) <= _FILE
 
 
 def sweeps(profile: Profile, problem: SortProblem) -> bool:
@@ -137,6 +152,8 @@ def sweep_refused(profile: Profile, problem: SortProblem, spec: SortSpec) -> str
         return f"polls is 0 with order {spec.order!r} and suppress {spec.suppress}; at least 1 is required here"
     if not COLUMNS <= spec.lanes <= profile.max_group_size:
         return f"lanes is {spec.lanes}; {COLUMNS} to {profile.max_group_size} are accepted"
+    if spec.lanes % run_of(spec) or spec.lanes % COLUMNS:
+        return f"lanes is {spec.lanes}; {COLUMNS} and multiples of {_RUN} are accepted"
     if spec.digit > 8:
         return f"digit is {spec.digit}; 1 to 8 are accepted with strategy {spec.strategy!r}"
     tile = spec.lanes * spec.items
@@ -158,10 +175,12 @@ def _sizes(problem: SortProblem) -> tuple[int, int, int]:
     return max(1, problem.n), max(1, problem.rows), key_bits(problem.dtype)
 
 
-# Instructions per element: of a digit that is counted, and of a pass, for each step of its local sort and beside them.
-_COUNT, _STEP, _MOVE = 10.0, 30.0, 40.0
+# Instructions per element: of a digit that is counted; of a pass, for each bit of its digit and beside them. And of a
+# lane for a tile: setup, sums of counters, look-back.
+_COUNT, _BIT, _MOVE, _TILE = 10.0, 3.5, 42.0, 400.0
 _ISSUED = 0.5  # of the instructions that a unit could start
 _LOOKS = 0.05  # signals of a tile during look-back on a busy device: most predecessors are done
+_ALONE = 6.0  # signals of a pass: as long as a tile takes, of which nothing hides the first and the last
 
 
 def sweep_counts(profile: Profile, problem: SortProblem, spec: SortSpec) -> Counts:
@@ -173,17 +192,16 @@ def sweep_counts(profile: Profile, problem: SortProblem, spec: SortSpec) -> Coun
     bins, passes = 1 << sizes.width, sizes.passes
     moved, groups = total * (key + value), rows * sizes.per_row
     look = spec.strategy == "onesweep"
-    steps = -(-sizes.width // _STEPS)
     parts = rows * sizes.parts
     counts = Phase(
         "counts", parts, spec.lanes, total * _COUNT * passes, _ISSUED, total * key, 4.0 * bins * passes * parts,
         cached=4.0 * total * passes, balance=spread(parts, units), barriers=2, local_bytes=4 * bins * passes,
-        registers=24 + 2 * passes, access=key,
+        registers=24 + 2 * passes + IN_FLIGHT * key // 4, access=IN_FLIGHT * key,
     )  # fmt: skip
     places = Phase(
         "places", rows * passes, spec.lanes, 2.0 * bins * passes * parts, _ISSUED, 4.0 * bins * passes * parts,
         balance=spread(rows * passes, units), barriers=4, local_bytes=4 * spec.lanes,
-        access=4 * IN_FLIGHT,
+        access=4 * ADDED_AT_ONCE,
     )  # fmt: skip
     phases = [counts, places]
     if not look:
@@ -196,14 +214,16 @@ def sweep_counts(profile: Profile, problem: SortProblem, spec: SortSpec) -> Coun
         phases.append(again)
     waits = look and sizes.per_row > 1
     slots = (16.0 if waits else 4.0) * bins * groups
-    tiles_each = rows * sizes.per_row / groups
+    tiles = rows * sizes.per_row
+    # Without votes, the lanes of a run may need barriers of the whole work-group for each element.
+    barriers = (8.0 if value else 6.0) + (0.0 if is_nvidia(profile) else 3.0 * spec.items)
     moves = Phase(
-        "passes", groups, spec.lanes, passes * total * (_MOVE + steps * _STEP), _ISSUED, passes * (moved + slots),
-        passes * (moved + slots), cached=passes * total * (22.0 * steps + 16.0 + 2.0 * (key + value)),
-        balance=spread(groups, units), launches=passes, barriers=passes * tiles_each * (5.0 * steps + 6.0),
-        signals=passes * sizes.per_row * _LOOKS / units if waits else 0.0,
+        "passes", groups, spec.lanes, passes * (total * (_MOVE + _BIT * sizes.width) + _TILE * tiles * spec.lanes),
+        _ISSUED, passes * (moved + slots), passes * (moved + slots), cached=passes * total * (50.0 + 7.0 * (key + value)),
+        balance=spread(groups, units), launches=passes, barriers=passes * tiles / groups * barriers,
+        signals=passes * (_ALONE + sizes.per_row * _LOOKS / units) if waits else 0.0,
         local_bytes=local_bytes(spec, max(key, value)),
-        registers=56 + spec.items * 3 + spec.items * key // 8, access=key,
+        registers=_registers(problem, spec), access=4 * max(key, value),
     )  # fmt: skip
     phases.append(moves)
     return Counts("int32", tuple(phases))  # words, counters and places, whatever the keys are

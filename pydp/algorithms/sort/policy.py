@@ -11,6 +11,7 @@ from functools import lru_cache
 from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.sort.onesweep_policy import (
     ORDERS,
+    PREDECESSORS,
     STRATEGIES,
     sweep_counts,
     sweep_default,
@@ -28,7 +29,9 @@ from pydp.runtime.device.profile import Profile
 
 _MISS = 15.0  # cycles of a branch misprediction
 _CHAINED = {1: 13.0, 2: 8.0, 4: 5.5}  # cycles per merged element, by the number of interleaved chains
-_SECTOR = 32.0  # bytes of a GPU's cache line that one access moves
+# Bytes per element that a merge pass on a GPU moves to and from caches: with short stretches, and for each byte of a
+# stretch. Measured on an H200, for stretches of 16 to 256 bytes.
+_MERGED_BYTES, _STRETCH_BYTES = 160.0, 5.4
 _PROBE = 25.0  # cycles per step of the binary search for the start of a stretch
 
 
@@ -107,9 +110,8 @@ def _runs(profile: Profile, problem: SortProblem, run: int, small: int, chains: 
 
 
 def _merge(profile: Profile, problem: SortProblem, spec: SortSpec, width: int) -> Phase:
-    """One merge pass of mapping "simt". On a GPU, adjacent lanes access elements a stretch apart: two keys for each
-    result, the result, and two keys for each step of the search take a sector each. Results go to the second-level
-    cache, which takes a sector in about four times the time of the unit's own cache."""
+    """One merge pass of mapping "simt". On a GPU, adjacent lanes access elements a stretch apart. The longer the
+    stretch, the more lines they use at once, and the fewer accesses find their line in a cache."""
     n, rows, item = _sizes(problem)
     size = float(n * rows)
     work = rows * -(-n // min(spec.stretch, 2 * width))
@@ -119,14 +121,14 @@ def _merge(profile: Profile, problem: SortProblem, spec: SortSpec, width: int) -
         "merge",
         groups=groups,
         lanes=spec.lanes,
-        operations=size * 8.0 + work * (2 * width).bit_length() * 6.0,
+        operations=size * 8.0 + work * (2 * width).bit_length() * 4.0,
         efficiency=0.125,
         balance=spread(groups, profile.compute_units),
         registers=32,
         access=item,
         read=far,
         written=far,
-        cached=near if profile.kind == "cpu" else _SECTOR * (6.0 * size + 2.0 * work * (2 * width).bit_length()),
+        cached=near if profile.kind == "cpu" else size * (_MERGED_BYTES + _STRETCH_BYTES * spec.stretch * item),
     )
 
 
@@ -248,7 +250,7 @@ def merge_default(profile: Profile, problem: SortProblem) -> SortSpec:
     items = _power_of_two(profile.local_bytes // (2 * lanes * size), 1, 8)
     spec = SortSpec("simt", lanes * items, items, lanes, items, min(16, 2 * lanes * items), 1)
     # A caller who only asks for another strategy gets its usual digits and polls.
-    return replace(spec, digit=8, plain_polls=profile.kind == "gpu")
+    return replace(spec, digit=8, plain_polls=profile.kind == "gpu", predecessors=PREDECESSORS)
 
 
 def _local_bytes(profile: Profile, run: int, size: int) -> int:
@@ -320,14 +322,16 @@ _ACCEPTED = {
     "polls": between(0, (1 << 31) - 1),
     "suppress": between(0, (1 << 31) - 1),
     "order": one_of(*ORDERS),
+    "predecessors": between(1, 16),
 }
+_SWEPT = {**_ACCEPTED, "lanes": between(1, 1 << 20)}
 _MERGED = {**_ACCEPTED, "run": power_of_two(1 << 20), "items": power_of_two(1 << 20)}
 
 
 def check(profile: Profile, problem: SortProblem, spec: SortSpec) -> str | None:
     """One sentence why a specialization cannot run, or None."""
     if spec.strategy in STRATEGIES:
-        return field_error(spec, _ACCEPTED) or sweep_refused(profile, problem, spec)
+        return field_error(spec, _SWEPT) or sweep_refused(profile, problem, spec)
     error = field_error(spec, _MERGED)
     if error or spec.strategy == "radix":
         return error or refused(profile, problem, spec)
