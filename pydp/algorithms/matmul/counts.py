@@ -21,7 +21,7 @@ _TILE_CYCLES = 30.0  # overhead of a register tile: arguments, loop set-up, late
 _BLOCK_CYCLES = 1000.0  # overhead of a block that is packed: its indices, and edges and set-up of the two packings
 _GROUPS_PER_UNIT = 4  # as in plan.py
 _REGISTERS = 65536  # of 32 bits per multiprocessor of most GPUs
-_HIDING, _STALLED = 512, 0.15  # work-items that hide all waiting, and the share of time that half of them wait (guess)
+_HIDING, _STALLED = 512, 0.15  # work-items that hide all waiting; half as many wait for this share of the time
 _LATE = 0.25  # of a block: how much later a product ends if a thread wakes late and others take its blocks
 
 
@@ -276,18 +276,19 @@ def _staged(size: _Size) -> list[Phase]:
     staged = spec.buffers * spec.tile_k * (spec.tile_m + spec.tile_n + 2 * spec.pad) * product.item
     loads = -(-(spec.tile_m + spec.tile_n) * spec.tile_k // group)
     products = spec.rows * spec.columns * product.planes
-    # Other instructions per multiply-add: its share of loads from local memory; per tile of k, those that read and stage
-    # vectors, and the loop. Instructions on double take two cycles, others one.
+    # Other instructions of a step of k: loads from local memory, and a share of the reads and stores of the next tiles.
+    # Instructions on double take two cycles, others one.
     others = (spec.rows + spec.columns) / spec.width + (14.0 * loads / spec.width + 14.0) / spec.tile_k
-    waste = products / (products + others * (0.5 if product.scalar == 8 else 1.0))
+    cycles = 2.0 if product.scalar == 8 else 1.0
+    waste = products / (products + others / cycles)
     if profile.kind == "cpu":  # each barrier saves the state of a work-item to memory
         state = product.words * (spec.rows * spec.columns + spec.rows + spec.columns + loads) + 24
         waste *= products / (products + 2.0 * state / spec.tile_k)
-    # Other resident groups compute while one waits at a barrier or for local memory.
-    registers = registers_of(product.words, spec)
-    held = FEWER_REGISTERS if registers < MOST_LIMITED else registers
-    resident = max(1, _REGISTERS // (held * group)) if profile.kind != "cpu" else 1
-    waste /= 1.0 + _STALLED * max(0.0, _HIDING / (resident * group) - 1.0) if profile.kind != "cpu" else 1.0
+    # Other resident groups compute while one waits at a barrier or for local memory: a barrier counts as a part of one.
+    registers, resident = registers_of(product.words, spec), 1
+    if profile.kind != "cpu":
+        resident = max(1, _REGISTERS // (group * (FEWER_REGISTERS if registers < MOST_LIMITED else registers)))
+        waste /= 1.0 + _STALLED / cycles * max(0.0, _HIDING / (resident * group) - 1.0)
     # Concurrent groups share what they read: a wave of groups covers the rows of blocks first.
     side_by_side = min(groups, 2 * profile.compute_units)
     apart = min(side_by_side, blocks_m) * spec.tile_m + -(-side_by_side // blocks_m) * spec.tile_n

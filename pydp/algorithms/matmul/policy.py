@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pydp.algorithms.matmul.counts import counts
+from pydp.algorithms.matmul.problem import Arithmetic
 from pydp.algorithms.matmul.spec import (
     MatmulProblem,
     MatmulSpec,
@@ -164,7 +165,7 @@ def _staged_candidates(profile: Profile, problem: MatmulProblem) -> list[MatmulS
     unroll = _unroll(profile)
     shapes = [(128, 128, 8, 16, 16), (64, 64, 16, 16, 16), (32, 32, 16, 8, 8), (32, 32, 8, 8, 8), (16, 16, 8, 4, 4)]
     if how.item_bytes > 4:
-        shapes = [(64, 64, 16, 16, 16), *shapes[2:]]
+        shapes = [(128, 64, 8, 16, 8), *shapes[1:]]
     if how.item_bytes > 8:
         shapes[-1] = (16, 16, 8, 8, 8)  # with 4 x 4 results and staging by 16 lanes, registers would spill
     specs = [
