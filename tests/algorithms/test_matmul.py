@@ -509,7 +509,8 @@ def test_staging_for_banks(device: Any, dtype: str, monkeypatch: pytest.MonkeyPa
 _READING = {"mapping": "simt", "method": "staged", "tile_m": 16, "tile_n": 16, "tile_k": 8, "rows": 4, "columns": 2}
 READING = [
     {**_READING, "lanes_m": 4, "lanes_n": 8, "width": 2, "pad": 2, "unroll": 8, "buffers": 2},
-    {**_READING, "tile_k": 16, "columns": 4, "lanes_m": 4, "lanes_n": 4, "width": 4, "pad": 4, "unroll": 1, "buffers": 1},
+    {**_READING, "tile_k": 16, "columns": 4, "lanes_m": 4, "lanes_n": 4, "width": 4, "pad": 4, "unroll": 1,
+     "buffers": 1},
 ]  # fmt: skip
 
 

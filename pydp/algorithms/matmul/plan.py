@@ -321,12 +321,16 @@ class Builder:
         self, one: Product, operands: list, sizes: list, last: list, c_type: Any, parts: int, part_k: int, final: bool
     ) -> None:
         spec = self.spec
+        reads_a, reads_b = self._reads(one.a, one.m, one.k, False), self._reads(one.b, one.n, one.k, True)
         params = {
             **self._params(c_type), "tile_m": spec.tile_m, "tile_n": spec.tile_n, "tile_k": spec.tile_k,
             "lanes_m": spec.lanes_m, "lanes_n": spec.lanes_n, "block": spec.width, "pad": spec.pad,
-            "buffers": spec.buffers, "unroll": min(spec.unroll, spec.tile_k), "epilogue": self._finish(one, final),
-            "reads_a": self._reads(one.a, one.m, one.k, False), "reads_b": self._reads(one.b, one.n, one.k, True),
+            "buffers": spec.buffers, "unroll": min(spec.unroll, spec.tile_k), "reads_a": reads_a, "reads_b": reads_b,
+            "epilogue": self._finish(one, final),
         }  # fmt: skip
+        note = f"lanes read {reads_a['width']} adjacent elements of a and {reads_b['width']} of b at a time"
+        if note not in self.plan.why:
+            self.plan.why.append(note)
         group = spec.lanes_m * spec.lanes_n
         needs = {"reads_end": group, "stores_end": group}  # every lane reads elements staged by any lane
         if spec.buffers == 2:

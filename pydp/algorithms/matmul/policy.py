@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
 from typing import TYPE_CHECKING
 
 from pydp.algorithms.matmul.counts import counts
@@ -162,10 +162,10 @@ def _staged_candidates(profile: Profile, problem: MatmulProblem) -> list[MatmulS
     how = problem.arithmetic
     block = 4 if how.item_bytes <= 4 else 2
     banks = banks_of(profile.banks, profile.bank_bytes)
-    unroll = _unroll(profile)
     shapes = [(128, 128, 8, 16, 16), (64, 64, 16, 16, 16), (32, 32, 16, 8, 8), (32, 32, 8, 8, 8), (16, 16, 8, 4, 4)]
     if how.item_bytes > 4:
-        shapes = [(128, 64, 8, 16, 8), *shapes[1:]]
+        # 8 x 8 products of 64-bit integers need too many registers.
+        shapes = [(128, 64, 8, 16, 8) if how.dtype.kind == "f" else (64, 64, 16, 16, 16), *shapes[2:]]
     if how.item_bytes > 8:
         shapes[-1] = (16, 16, 8, 8, 8)  # with 4 x 4 results and staging by 16 lanes, registers would spill
     specs = [
@@ -180,7 +180,7 @@ def _staged_candidates(profile: Profile, problem: MatmulProblem) -> list[MatmulS
             lm,
             ln,
             block,
-            unroll(tk),
+            _unroll(profile, how, tm * tn // (lm * ln), tk),
             staged_rows(banks, tm, tk, block, lane_bytes(how)).pad,
         )
         for tm, tn, tk, lm, ln in shapes
@@ -189,10 +189,12 @@ def _staged_candidates(profile: Profile, problem: MatmulProblem) -> list[MatmulS
     return fits or specs[-1:]
 
 
-def _unroll(profile: Profile) -> Callable[[int], int]:
-    """Steps of k per iteration of the staged kernel: GPUs load the operands of several steps ahead; on CPUs the code
-    only takes longer to build."""
-    return lambda tile_k: min(tile_k, 8) if profile.kind == "gpu" else 1
+def _unroll(profile: Profile, how: Arithmetic, results: int, tile_k: int) -> int:
+    """Steps of k per iteration of the staged kernel, for `results` per work-item. GPUs load the operands of several
+    steps ahead, and half a thousand multiply-adds fit their instruction caches; products of integers need temporary
+    registers, which spill on AMD GPUs with 8 steps. On CPUs kernels only take longer to build."""
+    most = 8 if how.dtype.kind in "fc" else 4
+    return max(1, min(tile_k, most, 512 // (results * how.planes**2))) if profile.kind == "gpu" else 1
 
 
 def _space(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:
@@ -217,7 +219,7 @@ def _space(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:
         def pad(tile: int, tile_k: int, width: int) -> int:
             return staged_rows(banks, tile, tile_k, width, lane_bytes(how)).pad
 
-        found += staged_space(first, block, pad, _unroll(profile))
+        found += staged_space(first, block, pad, functools.partial(_unroll, profile, how))
         if first.mapping == "simt":
             found += [altered(spec, buffers=1) for spec in _staged_candidates(profile, problem)]
     return list(dict.fromkeys(found))
