@@ -67,6 +67,31 @@ ${_vector_store(kind, types["c"]["type"], work, width)}
 % endif
 </%def>
 
+## ADJACENT_x_re(p), ADJACENT_x_im(p): the parts of `width` adjacent elements of operand `letter` as `work`, from p on.
+## entry: its type and kind; aligned: p is a multiple of their size.
+<%def name="adjacent(letter, entry, work, width, aligned)">\
+<%
+    type, kind = entry["type"], entry["kind"]
+    part, count = (type[:-1], 2 * width) if kind == "complex" else (type, width)
+    wide = f"(*(const __global {part}{count} *)(p))" if aligned else f"vload{count}(0, (const __global {part} *)(p))"
+    if kind == "half":
+        wide = f"vload{'a' if aligned else ''}_half{width}(0, p)"
+    elif kind == "bool":
+        wide = f"min({wide}, (uchar{width})(1))"
+    convert = "" if part == work or kind == "half" and work == "float" else f"convert_{work}{width}"
+%>\
+% if width == 1:
+#define ADJACENT_${letter}_re(p) LOAD_${letter}(p, 0)
+#define ADJACENT_${letter}_im(p) IMAG_${letter}(p, 0)
+% elif kind == "complex":
+#define ADJACENT_${letter}_re(p) ${convert}(${wide}.even)
+#define ADJACENT_${letter}_im(p) ${convert}(${wide}.odd)
+% else:
+#define ADJACENT_${letter}_re(p) ${convert}(${wide})
+#define ADJACENT_${letter}_im(p) ((${work}${width})(0))
+% endif
+</%def>
+
 <%def name="_vector_load(letter, kind, type, work, width)">
 % if kind == "half":
 % if work == "float":

@@ -81,21 +81,22 @@ def build_kernel(
     choice: str = "auto",
     subgroup: int | None = None,
     row: int | None = None,
+    options: Sequence[str] = (),
 ) -> Kernel:
-    """Build the kernel of a template with these barriers, with `runtime.programs.program.kernel`.
+    """Build the kernel of a template with these barriers and compiler options, with `runtime.programs.program.kernel`.
 
     If NVIDIA's own barriers do not build and the caller did not choose them, whole-group barriers are used, with one
     line in the log.
     """
     found = barrier_params(device.profile, lanes, needs, choice, subgroup, row)
     try:
-        return kernel(device, template, name, {**params, **found})
+        return kernel(device, template, name, {**params, **found}, options)
     except BuildFailed:
         if choice != "auto" or not is_nvidia(device.profile):
             raise
         _log.warning("warp barriers do not build on %s; whole-group barriers are used", device.name)
         found = barrier_params(device.profile, lanes, needs, "group", None, row)
-        return kernel(device, template, name, {**params, **found})
+        return kernel(device, template, name, {**params, **found}, options)
 
 
 def describe_barriers(ready: Kernel) -> list[str]:

@@ -505,6 +505,42 @@ def test_staging_for_banks(device: Any, dtype: str, monkeypatch: pytest.MonkeyPa
         assert "conflict degree 1," in told
 
 
+# Small groups whose lanes read vectors: of 4 or 2 elements, one or several per lane and tile, two lane layouts.
+_READING = {"mapping": "simt", "method": "staged", "tile_m": 16, "tile_n": 16, "tile_k": 8, "rows": 4, "columns": 2}
+READING = [
+    {**_READING, "lanes_m": 4, "lanes_n": 8, "width": 2, "pad": 2, "unroll": 8, "buffers": 2},
+    {**_READING, "tile_k": 16, "columns": 4, "lanes_m": 4, "lanes_n": 4, "width": 4, "pad": 4, "unroll": 1,
+     "buffers": 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtypes", ["f4 f4", "i1 u1", "? ?", "c8 f2", "c16 f8"])
+@pytest.mark.parametrize("number", range(2))
+def test_lanes_read_vectors(device: Any, dtypes: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    left, right = dtypes.split()
+    if not _supported(device, np.result_type(left, right)):
+        pytest.skip("the device has no float64")
+    for m, n, k in [(36, 20, 44), (18, 18, 26)]:
+        a, b = _integers((m, k), "i1").astype(left), _integers((k, n), "i1", 1).astype(right)
+        if left[0] == "c":
+            a = (a + 1j * _integers((m, k), "i1", 2)).astype(left)
+        expected = np.matmul(a, b)
+        for parts, (x, y) in enumerate(zip(_layouts(a), [*_layouts(b)[1:], b], strict=True), 1):
+            got = pydp.matmul(x, y, spec={**READING[number], "parts": parts % 3 + 1})
+            assert np.array_equal(got, expected), (m, n, k, x.strides, y.strides)
+        with banked(device, monkeypatch):
+            assert np.array_equal(pydp.matmul(a, b, spec=READING[number]), expected), (m, n, k)
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("number", range(2))
+def test_reads_of_vectors_stay_inside(device: Any, number: int) -> None:
+    for m, n, k in [(20, 12, 12), (18, 10, 6), (17, 9, 5)]:
+        a, b = _integers((m, k), "f4"), _integers((k, n), "f4", 1)
+        for x, y in ((a, b), (np.asfortranarray(a), np.asfortranarray(b))):
+            assert np.array_equal(pydp.matmul(x, y, spec=READING[number]), a @ b)
+
+
 @pytest.mark.parametrize("method", ["packed", "direct", "thin"])
 def test_vectors_of_two_complex_numbers(device: Any, method: str) -> None:
     """The default for complex128 on CPUs whose vectors have 16 bytes."""

@@ -12,9 +12,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pydp.algorithms.matmul.policy import FAMILY, bank_note, rounded_size
-from pydp.algorithms.matmul.problem import Product, arithmetic, factor, parts_of, product, result_dtype, result_shape
+from pydp import local_memory as lds
+from pydp.algorithms.matmul.policy import FAMILY, rounded_size
+from pydp.algorithms.matmul.problem import (
+    Matrix,
+    Product,
+    arithmetic,
+    factor,
+    parts_of,
+    product,
+    result_dtype,
+    result_shape,
+)
 from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec
+from pydp.algorithms.matmul.staging import bank_note, read_width, reads_along_k, reads_of, register_limit
 from pydp.errors import InvalidArgument
 from pydp.model.architectures import by_target
 from pydp.model.ranking import rank
@@ -213,3 +224,57 @@ def test_staged_rows_are_free_of_bank_conflicts() -> None:
             assert free or spec.tile_m < 32, spec  # no padding serves stores of two short rows at a time
         assert "conflict degree 1," in bank_note(GPU, how, FAMILY.default(GPU, problem))
         assert {spec.buffers for spec in FAMILY.candidates(GPU, problem)} == {1, 2}
+
+
+@pytest.mark.parametrize("banks", [lds.GPU, lds.NONE])
+def test_lanes_read_each_element_of_a_tile_once(banks: lds.Banks) -> None:
+    cases = [(128, 8, 256, 4), (64, 8, 64, 4), (128, 16, 128, 2), (32, 8, 64, 4), (16, 32, 256, 2), (12, 5, 16, 1)]
+    for (size, tile_k, group, block), along_k in itertools.product(cases, (False, True)):
+        spec = MatmulSpec("simt", "staged", size, size, tile_k, 1, 1, group, 1, block)
+        for width in {1, block} if (tile_k if along_k else size) % block == 0 else {1}:
+            reads = reads_of(banks, spec, 4, size, along_k, width)
+            places = [reads.place(e) for e in range(size * tile_k // width)]
+            step = [(0, 1) if along_k else (1, 0)] * width
+            found = {(x + i * dx, y + i * dy) for x, y in places for i, (dx, dy) in enumerate(step)}
+            assert found == set(itertools.product(range(size), range(tile_k)))
+            params = reads.params()
+            assert params["count"] == -(-len(places) // group)
+            assert params["ragged"] == (len(places) % group != 0)
+            if params["next_x"] is not None and not params["ragged"]:
+                for e in range(len(places) - group):
+                    x, y = places[e]
+                    assert places[e + group] == (x + params["next_x"], y + params["next_y"])
+
+
+def test_vectors_are_read_where_none_crosses_an_edge() -> None:
+    spec = MatmulSpec("simt", "staged", 128, 128, 8, 8, 8, 16, 16, 4, 8, 4)
+    row = Matrix(0, 4096, 1, (1 << 24,))
+
+    def width(
+        operand: Matrix, size: int = 4096, k: int = 4096, is_b: bool = False, dtype: Any = "f4", **given: int
+    ) -> int:
+        return read_width(replace(spec, **given), np.dtype(dtype), operand, size, k, 128, is_b)
+
+    assert reads_along_k(row, False) and not reads_along_k(row, True)
+    assert not reads_along_k(row.transposed(), False) and reads_along_k(row.transposed(), True)
+    for is_b, operand in itertools.product((False, True), (row, row.transposed())):
+        assert width(operand, is_b=is_b) == 4
+        along_k = reads_along_k(operand, is_b)
+        assert width(operand, 4094, 4096, is_b) == (4 if along_k else 2)
+        assert width(operand, 4096, 4095, is_b) == (1 if along_k else 4)
+        assert width(replace(operand, offset=2), is_b=is_b) == 2 and width(replace(operand, offset=3), is_b=is_b) == 1
+        assert width(replace(operand, batch=(6,)), is_b=is_b) == 2
+        assert width(operand, is_b=is_b, dtype="f8") == width(operand, is_b=is_b, dtype="c8") == 2
+        assert width(operand, is_b=is_b, dtype="c16") == 1 and width(operand, is_b=is_b, dtype="i1") == 4
+        assert width(operand, is_b=is_b, width=2, pad=2) == 2
+    assert width(Matrix(0, 4096, 2, ())) == width(Matrix(0, 4095, 1, ())) == 1
+    assert width(row, tile_k=6) == 2
+
+
+def test_registers_are_limited_where_two_groups_then_fit() -> None:
+    how, spec = arithmetic(np.dtype("f4")), MatmulSpec("simt", "staged", 128, 128, 8, 8, 8, 16, 16, 4, 8, 4)
+    nvidia = _other(GPU, extensions={"cl_nv_compiler_options"})
+    assert register_limit(nvidia, how, spec) == ("-cl-nv-maxrregcount=128",)
+    assert register_limit(_other(GPU, extensions=set()), how, spec) == ()
+    for other in (replace(spec, tile_m=256, rows=16), replace(spec, tile_m=64, tile_n=64, rows=4, columns=4)):
+        assert register_limit(nvidia, how, other) == ()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pydp.algorithms.matmul.plan import Builder, Plan
-from pydp.algorithms.matmul.policy import FAMILY, THIN_ROWS, bank_note, rounded_size
+from pydp.algorithms.matmul.policy import FAMILY, THIN_ROWS, rounded_size
 from pydp.algorithms.matmul.problem import (
     Arithmetic,
     Matrix,
@@ -24,6 +24,7 @@ from pydp.algorithms.matmul.problem import (
     result_shape,
 )
 from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec
+from pydp.algorithms.matmul.staging import bank_note
 from pydp.algorithms.matmul.stream import first_block, multiply_in_pieces
 from pydp.algorithms.pieces import after_events, buffer_limit, delivered, explaining_pieces, needed, on_host, target_of
 from pydp.algorithms.registry import Algorithm, register

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec, even, up
+from pydp.algorithms.matmul.spec import FEWER_REGISTERS, MOST_LIMITED, MatmulProblem, MatmulSpec, even, registers_of, up
 from pydp.model.counts import Counts, Phase, operations_per_cycle, spread
 from pydp.model.family import altered
 
@@ -20,6 +20,8 @@ _LATENCY, _ISSUED = 4.0, 2.0  # latency of a multiply-add in cycles; multiply-ad
 _TILE_CYCLES = 30.0  # overhead of a register tile: arguments, loop set-up, latency of the first loads
 _BLOCK_CYCLES = 1000.0  # overhead of a block that is packed: its indices, and edges and set-up of the two packings
 _GROUPS_PER_UNIT = 4  # as in plan.py
+_REGISTERS = 65536  # of 32 bits per multiprocessor of most GPUs
+_HIDING, _STALLED = 512, 0.15  # work-items that hide all waiting; half as many wait for this share of the time
 _LATE = 0.25  # of a block: how much later a product ends if a thread wakes late and others take its blocks
 
 
@@ -34,6 +36,7 @@ class _Product:
         self.planes = how.planes
         self.scalar = how.item_bytes // how.planes
         self.item = how.item_bytes
+        self.words = max(1, self.scalar // 4) * how.planes
         self.narrow = how.dtype.itemsize  # bytes as stored
         self.lanes = max(1, profile.simd_bytes // self.scalar)
         self.dtype = problem.dtype
@@ -271,17 +274,21 @@ def _staged(size: _Size) -> list[Phase]:
     steps = depth // spec.tile_k
     padded = 2.0 * groups * spec.tile_m * spec.tile_n * depth * product.planes**2
     staged = spec.buffers * spec.tile_k * (spec.tile_m + spec.tile_n + 2 * spec.pad) * product.item
-    words = (product.scalar // 4 if product.scalar >= 4 else 1) * product.planes
     loads = -(-(spec.tile_m + spec.tile_n) * spec.tile_k // group)
-    products = spec.rows * spec.columns
-    state = words * (products + spec.rows + spec.columns + loads) + 24
-    # Fitted to the compiler output for seven GPUs, mostly within 25 %; each staged element also keeps its address.
-    registers = int(words * (1.1 * products + 1.6 * (spec.rows + spec.columns)) + loads * (5.9 + 0.5 * words)) + 26
-    # Other instructions per multiply-add: its share of local loads and of address arithmetic.
-    others = (spec.rows + spec.columns) / spec.width + 6.0 * loads / spec.tile_k
-    waste = products / (products + others)
+    products = spec.rows * spec.columns * product.planes
+    # Other instructions of a step of k: loads from local memory, and a share of the reads and stores of the next tiles.
+    # Instructions on double take two cycles, others one.
+    others = (spec.rows + spec.columns) / spec.width + (14.0 * loads / spec.width + 14.0) / spec.tile_k
+    cycles = 2.0 if product.scalar == 8 else 1.0
+    waste = products / (products + others / cycles)
     if profile.kind == "cpu":  # each barrier saves the state of a work-item to memory
+        state = product.words * (spec.rows * spec.columns + spec.rows + spec.columns + loads) + 24
         waste *= products / (products + 2.0 * state / spec.tile_k)
+    # Other resident groups compute while one waits at a barrier or for local memory: a barrier counts as a part of one.
+    registers, resident = registers_of(product.words, spec), 1
+    if profile.kind != "cpu":
+        resident = max(1, _REGISTERS // (group * (FEWER_REGISTERS if registers < MOST_LIMITED else registers)))
+        waste /= 1.0 + _STALLED / cycles * max(0.0, _HIDING / (resident * group) - 1.0)
     # Concurrent groups share what they read: a wave of groups covers the rows of blocks first.
     side_by_side = min(groups, 2 * profile.compute_units)
     apart = min(side_by_side, blocks_m) * spec.tile_m + -(-side_by_side // blocks_m) * spec.tile_n
@@ -290,12 +297,14 @@ def _staged(size: _Size) -> list[Phase]:
     l2 = profile.l2_bytes * (profile.compute_units if profile.kind == "cpu" else 1)
     read = once if once < l2 / 2 else max(once, moved)
     local = padded / 2 * (1 / spec.rows + 1 / spec.columns) * product.item
+    if spec.lanes_m % 4 == 0 and spec.lanes_n % 8 == 0 and spec.width * product.scalar >= 8:
+        local /= 2  # pairs of lanes that load the same vector share an access, see matmul_simt.mako
     return [
         Phase(
             "multiply", groups=groups, lanes=group, operations=padded, efficiency=max(1e-6, waste), read=read,
             written=float(product.batches * product.m * product.n * size.parts * product.narrow),
             cached=local if profile.kind != "cpu" else 0.0,
-            balance=spread(groups, profile.compute_units), barriers=(steps + 1) * (3 - spec.buffers),
+            balance=spread(groups, profile.compute_units), barriers=(steps + 1) * (3 - spec.buffers) / min(resident, 4),
             local_bytes=staged,
             registers=registers, access=product.narrow,
         )

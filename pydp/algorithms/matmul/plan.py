@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pydp.algorithms.matmul.policy import stretch
 from pydp.algorithms.matmul.problem import Arithmetic, Matrix, Product, element, parts_of
 from pydp.algorithms.matmul.spec import MatmulSpec, even, up
+from pydp.algorithms.matmul.staging import lane_bytes, read_width, reads_along_k, reads_of, register_limit
 from pydp.groups.barrier_plan import build_kernel
+from pydp.local_memory import banks_of
 from pydp.runtime.programs.program import kernel
 
 if TYPE_CHECKING:
@@ -320,23 +321,39 @@ class Builder:
         self, one: Product, operands: list, sizes: list, last: list, c_type: Any, parts: int, part_k: int, final: bool
     ) -> None:
         spec = self.spec
+        reads_a, reads_b = self._reads(one.a, one.m, one.k, False), self._reads(one.b, one.n, one.k, True)
         params = {
             **self._params(c_type), "tile_m": spec.tile_m, "tile_n": spec.tile_n, "tile_k": spec.tile_k,
             "lanes_m": spec.lanes_m, "lanes_n": spec.lanes_n, "block": spec.width, "pad": spec.pad,
-            "buffers": spec.buffers, "stretch": stretch(self.device.profile, self.how, spec),
+            "buffers": spec.buffers, "unroll": min(spec.unroll, spec.tile_k), "reads_a": reads_a, "reads_b": reads_b,
             "epilogue": self._finish(one, final),
         }  # fmt: skip
+        note = f"lanes read {reads_a['width']} adjacent elements of a and {reads_b['width']} of b at a time"
+        if note not in self.plan.why:
+            self.plan.why.append(note)
         group = spec.lanes_m * spec.lanes_n
         needs = {"reads_end": group, "stores_end": group}  # every lane reads elements staged by any lane
         if spec.buffers == 2:
             del needs["reads_end"]
         made = build_kernel(self.device, "matmul_simt.mako", "matmul_simt", params, needs,
-                     lanes=group, choice=spec.barriers, subgroup=spec.subgroup)  # fmt: skip
+                     lanes=group, choice=spec.barriers, subgroup=spec.subgroup,
+                     options=register_limit(self.device.profile, self.how, spec))  # fmt: skip
         blocks_m, blocks_n = -(-one.m // spec.tile_m), -(-one.n // spec.tile_n)
         steps = -(-min(one.k, part_k) // spec.tile_k)
         args = [*operands, *sizes, np.int64(blocks_m), np.int64(blocks_n), np.int32(steps), *last]
         groups = blocks_m * blocks_n * parts * one.batches
         self.plan.launches.append(Launch(made, groups, group, args))
+
+    def _reads(self, operand: Matrix, size: int, k: int, is_b: bool) -> dict[str, Any]:
+        """The template's parameters of the reads of A or B, whose rows or columns are `size`."""
+        spec, profile = self.spec, self.device.profile
+        tile, dtype = (spec.tile_n, self.types[1]) if is_b else (spec.tile_m, self.types[0])
+        width = read_width(spec, dtype, operand, size, k, tile, is_b)
+        # Buffers begin at aligned addresses, except those that use the host's memory in place.
+        aligned = not profile.shares_host_memory
+        banks = banks_of(profile.banks, profile.bank_bytes)
+        along_k = reads_along_k(operand, is_b)
+        return reads_of(banks, spec, lane_bytes(self.how), tile, along_k, width, aligned).params()
 
     def _combine(self, one: Product, parts: int, count: int) -> None:
         types = {"a": element(self.how.partial), "c": element(self.types[2])}

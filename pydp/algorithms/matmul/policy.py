@@ -15,7 +15,8 @@ from pydp.algorithms.matmul.spec import (
     staged_space,
     thin_space,
 )
-from pydp.local_memory import Banks, Layout, Pattern, banks_of, layout, worst
+from pydp.algorithms.matmul.staging import lane_bytes, staged_rows
+from pydp.local_memory import banks_of
 from pydp.model.family import Family, altered, between, field_error, one_of
 
 if TYPE_CHECKING:
@@ -156,62 +157,15 @@ def _staged(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
     return altered(spec, parts=parts)
 
 
-def _lane_bytes(how: Arithmetic) -> int:
-    """Bytes of a staged element; real and imaginary parts are staged separately."""
-    return how.item_bytes // how.planes
-
-
-def stretch(profile: Profile, how: Arithmetic, spec: MatmulSpec) -> int:
-    """How many steps of k neighbouring lanes stage if k is contiguous: enough that their blocks cover all banks."""
-    return _stretch(banks_of(profile.banks, profile.bank_bytes), spec.tile_k, spec.width, _lane_bytes(how), spec)
-
-
-def _stretch(banks: Banks, tile_k: int, block: int, item_bytes: int, spec: MatmulSpec | None = None) -> int:
-    whole = spec is None or (spec.tile_m % block == 0 and spec.tile_n % block == 0)
-    run = max(1, banks.count * banks.width // (item_bytes * block))
-    return run if banks.count > 1 and whole and tile_k % run == 0 else tile_k
-
-
-@functools.lru_cache(maxsize=256)
-def _staged_rows(banks: Banks, tile: int, tile_k: int, block: int, item_bytes: int) -> Layout:
-    """The local memory layout of a staged tile: (k, m), written along k or m and read along m."""
-    patterns = _accesses(tile, tile_k, block, _stretch(banks, tile_k, block, item_bytes))
-    return layout(banks, (tile_k, tile), item_bytes, patterns, step=block)
-
-
-def _accesses(tile: int, tile_k: int, block: int, run: int) -> list[Pattern]:
-    """Access patterns of the stores, in the lane order of matmul_simt.mako, for contiguous k and for contiguous m."""
-
-    def along_k(lane: int) -> tuple[int, int]:
-        if run == tile_k:
-            return lane % tile_k, lane // tile_k
-        k = lane % run + lane // (run * block) % (tile_k // run) * run
-        return k, lane // run % block + lane // (tile_k * block) * block
-
-    return [along_k, lambda lane: (lane // tile % tile_k, lane % tile)]
-
-
-def bank_note(profile: Profile, how: Arithmetic, spec: MatmulSpec) -> str:
-    """One sentence on the bank conflicts of staged rows."""
-    banks = banks_of(profile.banks, profile.bank_bytes)
-    if banks.count == 1:
-        return f"staged rows are padded by {spec.pad} elements; the device has no banks"
-    degrees = []
-    for pad in (0, spec.pad):
-        rows = Layout((spec.tile_k, max(spec.tile_m, spec.tile_n)), pad, 1, "")
-        patterns = _accesses(rows.shape[1], spec.tile_k, spec.width, stretch(profile, how, spec))
-        degrees.append(worst(banks, rows, _lane_bytes(how), patterns, min(banks.lanes, spec.lanes_m * spec.lanes_n)))
-    return f"staged rows are padded by {spec.pad} elements: conflict degree {degrees[1]}, {degrees[0]} without padding"
-
-
 def _staged_candidates(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:
     """Staged specializations that fit, largest tiles first."""
     how = problem.arithmetic
     block = 4 if how.item_bytes <= 4 else 2
     banks = banks_of(profile.banks, profile.bank_bytes)
-    shapes = [(128, 128, 16, 16, 16), (64, 64, 16, 16, 16), (32, 32, 16, 8, 8), (32, 32, 8, 8, 8), (16, 16, 8, 4, 4)]
+    shapes = [(128, 128, 8, 16, 16), (64, 64, 16, 16, 16), (32, 32, 16, 8, 8), (32, 32, 8, 8, 8), (16, 16, 8, 4, 4)]
     if how.item_bytes > 4:
-        shapes = [(64, 64, 16, 16, 16), *shapes[2:]]
+        # 8 x 8 products of 64-bit integers need too many registers.
+        shapes = [(128, 64, 8, 16, 8) if how.dtype.kind == "f" else (64, 64, 16, 16, 16), *shapes[2:]]
     if how.item_bytes > 8:
         shapes[-1] = (16, 16, 8, 8, 8)  # with 4 x 4 results and staging by 16 lanes, registers would spill
     specs = [
@@ -226,13 +180,21 @@ def _staged_candidates(profile: Profile, problem: MatmulProblem) -> list[MatmulS
             lm,
             ln,
             block,
-            tk,
-            _staged_rows(banks, tm, tk, block, _lane_bytes(how)).pad,
+            _unroll(profile, how, tm * tn // (lm * ln), tk),
+            staged_rows(banks, tm, tk, block, lane_bytes(how)).pad,
         )
         for tm, tn, tk, lm, ln in shapes
     ]
     fits = [spec for spec in specs if _check(profile, problem, spec) is None]
     return fits or specs[-1:]
+
+
+def _unroll(profile: Profile, how: Arithmetic, results: int, tile_k: int) -> int:
+    """Steps of k per iteration of the staged kernel, for `results` per work-item. GPUs load the operands of several
+    steps ahead, and half a thousand multiply-adds fit their instruction caches; products of integers need temporary
+    registers, which spill on AMD GPUs with 8 steps. On CPUs kernels only take longer to build."""
+    most = 8 if how.dtype.kind in "fc" else 4
+    return max(1, min(tile_k, most, 512 // (results * how.planes**2))) if profile.kind == "gpu" else 1
 
 
 def _space(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:
@@ -255,9 +217,9 @@ def _space(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:
         block = 4 if how.item_bytes <= 4 else 2
 
         def pad(tile: int, tile_k: int, width: int) -> int:
-            return _staged_rows(banks, tile, tile_k, width, _lane_bytes(how)).pad
+            return staged_rows(banks, tile, tile_k, width, lane_bytes(how)).pad
 
-        found += staged_space(first, block, pad)
+        found += staged_space(first, block, pad, functools.partial(_unroll, profile, how))
         if first.mapping == "simt":
             found += [altered(spec, buffers=1) for spec in _staged_candidates(profile, problem)]
     return list(dict.fromkeys(found))

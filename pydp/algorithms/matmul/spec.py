@@ -51,7 +51,7 @@ class MatmulSpec:
     method: "packed", "direct" or "thin" (vector), "staged" (simt).
     tile_m, tile_n: largest block of C per group. tile_k: depth staged or packed at a time.
     rows, columns: the register tile of a work-item. lanes_m, lanes_n: work-items of a group along m and n.
-    width: vector lanes (vector) or adjacent results per block (simt). unroll: steps of k in the inner loop.
+    width: vector lanes (vector) or adjacent results per block (simt). unroll: steps of k per iteration.
     pad: elements added to a staged row of local memory. parts: the minimal number of parts that k is split into.
     buffers: 2 separates even and odd steps and needs one barrier per step; 1 halves the local memory and needs two.
     barriers, subgroup: the barriers of the staged method (see :mod:`pydp.groups.barrier`).
@@ -84,7 +84,8 @@ _STAGED = tuple(
     (tm, tn, tk, lm, ln)
     for tm, tn, lm, ln in (
         (256, 128, 16, 16), (128, 128, 16, 16), (128, 64, 16, 16), (64, 128, 16, 16), (64, 64, 16, 16),
-        (64, 64, 8, 8), (64, 32, 8, 8), (32, 32, 8, 8), (32, 32, 16, 16), (16, 16, 4, 4), (16, 16, 8, 8),
+        (128, 64, 16, 8), (64, 64, 8, 8), (64, 32, 8, 8), (32, 32, 8, 8), (32, 32, 16, 16), (16, 16, 4, 4),
+        (16, 16, 8, 8),
     )
     for tk in (8, 16, 32)
 )  # fmt: skip
@@ -143,19 +144,34 @@ def thin_space(profile: Profile, problem: MatmulProblem, first: MatmulSpec) -> l
     return list(dict.fromkeys(found))
 
 
-def staged_space(first: MatmulSpec, block: int, pad: Callable[[int, int, int], int]) -> list[MatmulSpec]:
-    """Tiles and groups of the staged kernel; `pad(tile, tile_k, width)` is the padding of the bank model.
+FEWER_REGISTERS = 128  # with these, 512 work-items share the 65,536 registers of a multiprocessor of NVIDIA GPUs
+_AHEAD = 24  # elements of the next tiles that a work-item holds; with more, registers spill
+MOST_LIMITED = 137  # estimates below this become FEWER_REGISTERS with few spills, outside the loop over k
+
+
+def registers_of(words: int, spec: MatmulSpec) -> int:
+    """32-bit registers per work-item of the staged kernel, for elements of `words` words: fitted to the compiler output
+    for sm_90, within 20 %. A work-item reads elements of the next tiles ahead."""
+    ahead = -(-(spec.tile_m + spec.tile_n) * spec.tile_k // (spec.lanes_m * spec.lanes_n))
+    return int(words * (1.1 * spec.rows * spec.columns + 1.6 * (spec.rows + spec.columns) + ahead)) + 23
+
+
+def staged_space(
+    first: MatmulSpec, block: int, pad: Callable[[int, int, int], int], unroll: Callable[[int, int], int]
+) -> list[MatmulSpec]:
+    """Tiles and groups of the staged kernel; `pad(tile, tile_k, width)` is the padding of the bank model, and
+    `unroll(results, tile_k)` the steps of k per iteration.
 
     Only a few if the default is not staged: on a CPU they serve as a comparison."""
     found = []
     few = first.mapping != "simt"
     for tm, tn, tk, lm, ln in _STAGED:
-        if few and (tk, lm) != (16, 8):
+        if (few and (tk, lm) != (16, 8)) or (tm + tn) * tk > _AHEAD * lm * ln:
             continue
         width = min(block, tm // lm, tn // ln)
         spec = altered(
             first, mapping="simt", method="staged", tile_m=tm, tile_n=tn, tile_k=tk, rows=tm // lm, columns=tn // ln,
-            lanes_m=lm, lanes_n=ln, width=width, unroll=tk, pad=pad(tm, tk, width),
+            lanes_m=lm, lanes_n=ln, width=width, unroll=unroll(tm * tn // (lm * ln), tk), pad=pad(tm, tk, width),
         )  # fmt: skip
         found += [
             altered(spec, parts=parts, buffers=buffers)
