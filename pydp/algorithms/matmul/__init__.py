@@ -304,6 +304,8 @@ def _explain(given: Given) -> Explanation:
     if chosen.spec.method == "staged":
         choices += [bank_note(call.device.profile, plan.how, chosen.spec), _BUFFERS[chosen.spec.buffers]]
         choices += [line for launch in plan.launches[:1] for line in describe_barriers(launch.kernel)]
+    if chosen.spec.method == "mma":
+        choices += [line for launch in plan.launches[:1] for line in describe_barriers(launch.kernel)]
     if plan.parts > 1:
         choices.append(f"split-k: k is split into {plan.parts} parts, which a second kernel adds in order")
     return Explanation("matmul", facts, choices, sources_of(launch.kernel for launch in plan.launches))
@@ -325,6 +327,8 @@ def _method_text(spec: MatmulSpec) -> str:
         "thin": "few rows: reading the matrix once limits the speed, so nothing is packed",
         "staged": f"groups of {spec.lanes_m} x {spec.lanes_n} work-items stage tiles of depth {spec.tile_k} in local "
         "memory",
+        "mma": f"groups of {spec.lanes_m * spec.lanes_n // 32} warps stage {spec.buffers} tiles of depth {spec.tile_k} in "
+        "local memory and multiply them by tensor cores",
     }[spec.method]
 
 
