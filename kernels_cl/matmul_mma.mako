@@ -66,10 +66,16 @@ static uint bits_${letter}(const __global TYPE_${letter} *p, long at)
 % if types["c"]["kind"] == "half":
 static uint pair_of(float low, float high)
 {
+% if ptx:
+  uint both;
+  __asm__("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+% else:
   ushort bits[2];
   vstore_half_rte(low, 0, (half *)bits);
   vstore_half_rte(high, 1, (half *)bits);
   return bits[0] | (uint)bits[1] << 16;
+% endif
 }
 % endif
 % endif

@@ -97,7 +97,7 @@ ${give(a, b)}\
 ## copy ends with `wait_copies`. count: only so many bytes are read, the others are zero; None: all.
 <%def name="copy(ptx, base, at, source, count=None)">\
 % if ptx:
-  __asm__ volatile("cp.async.cg.shared.global [%0], [%1], 16${"" if count is None else ", %2"};" : : "r"((uint)(size_t)${base} + (${at})), "l"(${source})${"" if count is None else f', "r"({count})'} : "memory");
+  __asm__ volatile("cp.async.cg.shared.global [%0], [%1], 16${"" if count is None else ", %2"};" : : "r"((uint)(size_t)${base} + (${at})), "l"((ulong)(${source}))${"" if count is None else f', "r"({count})'} : "memory");
 % elif count is None:
   *(__local uint4 *)((__local uchar *)${base} + (${at})) = as_uint4(vload8(0, (const __global ushort *)(${source})));
 % else:

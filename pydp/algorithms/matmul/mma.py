@@ -44,6 +44,7 @@ _TILES = {
 }  # fmt: skip
 _LATENCY = 900.0  # cycles of a copy from the last-level cache to local memory
 _REGISTERS, _LOCAL = 65536, 100 << 10  # per multiprocessor, for the number of resident groups
+_ISSUED = 0.9  # of the cycles of tensor cores, with loads of fragments between
 _FAR = 4.0  # bytes of local memory that are read in the time of one byte from the last-level cache
 
 
@@ -158,9 +159,16 @@ def is_copied(matrix: Matrix, across: int, down: int, item: int) -> bool:
 
 
 def params(
-    profile: Profile, how: Arithmetic, spec: MatmulSpec, a: Matrix, b: Matrix, c: Matrix, c_part: int, same: tuple[bool, bool]
+    profile: Profile,
+    how: Arithmetic,
+    spec: MatmulSpec,
+    operands: tuple[Matrix, Matrix, Matrix],
+    c_part: int,
+    same: tuple[bool, bool],
 ) -> dict[str, Any]:
-    """Parameters of matmul_mma.mako. same: whether a and b have the result's dtype."""
+    """Parameters of matmul_mma.mako. operands: a, b and c. c_part: the distance of parts of k in c. same: whether a
+    and b have the result's dtype."""
+    a, b, c = operands
     item = how.dtype.itemsize
     strides = {"a": (a.row, a.col), "b": (b.col, b.row)}
     matrices = {"a": (a, same[0]), "b": (b, same[1])}
@@ -209,7 +217,7 @@ def mma_phase(profile: Profile, problem: MatmulProblem, spec: MatmulSpec, part_k
     # Every row of warps reads the tile of B, every column of warps the tile of A.
     local = max(staged + spec.tile_k * (spec.tile_m * warps_n + spec.tile_n * warps_m) * item, _FAR * staged)
     words = item // 4 or 1
-    registers = words * (spec.rows * spec.columns + 2 * (spec.rows + spec.columns)) + 56
+    registers = words * (spec.rows * spec.columns + 2 * spec.rows + spec.columns) + 64  # by ptxas: up to 32 fewer
     resident = max(1, min(_REGISTERS // (min(registers, 255) * group), int(_LOCAL // (spec.buffers * staged))))
     rate = 2.0 * (64 if profile.tensor_cores == 80 or kind == "f64" else 128)  # multiply-adds of a multiprocessor
     cycles = max(operations / rate, local / 128)
@@ -222,7 +230,7 @@ def mma_phase(profile: Profile, problem: MatmulProblem, spec: MatmulSpec, part_k
     moved = groups / side * apart * steps * spec.tile_k * float(item)
     c_item = (4 if kind == "f16" else 8) if parts > 1 else item
     return Phase(
-        "multiply", groups=groups, lanes=group, operations=operations * groups * steps, efficiency=max(1e-6, 0.9 * hidden),
+        "multiply", groups=groups, lanes=group, operations=operations * groups * steps, efficiency=_ISSUED * hidden,
         read=once if once < profile.l2_bytes / 2 else max(once, moved),
         written=float(batches * m * n * parts * c_item), cached=local * groups * steps / hidden,
         balance=spread(groups, profile.compute_units), barriers=steps, local_bytes=int(spec.buffers * staged),

@@ -129,7 +129,9 @@ class Builder:
         if limit is not None:
             # Use half the limit for the steps of k. cost: iterations per step of each method, edges included. A block
             # of "direct" has up to 2 x 4 tiles.
-            cost = {"staged": 2, "mma": 2, "packed": 2 * spec.width + 4, "thin": spec.width + _SPAN, "direct": 8}[spec.method]
+            cost = {"staged": 2, "mma": 2, "packed": 2 * spec.width + 4, "thin": spec.width + _SPAN, "direct": 8}[
+                spec.method
+            ]
             most = min(most, max(64, limit // 2 // cost // 64 * 64))
         parts = max(min(spec.parts, max(1, one.k)), -(-one.k // most), 1)
         part_k = -(-one.k // parts)
@@ -219,7 +221,8 @@ class Builder:
         final = target == "c"
         last = [*self.alpha, *beta, np.int32(mode), *(self._finish_args(one) if final else ())]
         launch = {
-            "packed": self._packed, "direct": self._direct, "thin": self._thin, "staged": self._staged, "mma": self._mma,
+            "packed": self._packed, "direct": self._direct, "thin": self._thin, "staged": self._staged,
+            "mma": self._mma,
         }[self.spec.method]  # fmt: skip
         launch(one, operands, sizes, last, c_type, parts, part_k, final)
 
@@ -346,7 +349,8 @@ class Builder:
         group, c_part = spec.lanes_m * spec.lanes_n, int(operands[-1])
         same = (a == self.how.dtype, b == self.how.dtype)
         params = {
-            **self._params(c_type), **mma.params(self.device.profile, self.how, spec, one.a, one.b, one.c, c_part, same),
+            **self._params(c_type),
+            **mma.params(self.device.profile, self.how, spec, (one.a, one.b, one.c), c_part, same),
             "epilogue": self._finish(one, final),
         }  # fmt: skip
         made = build_kernel(self.device, "matmul_mma.mako", "matmul_mma", params, {"staged": group},
