@@ -26,5 +26,6 @@ def profile(*extensions: str, lockstep: int = 1, sizes: tuple[int, ...] = (), **
         "simd_bytes": 16,
         "banks": 32,
         "bank_bytes": 4,
+        "tensor_cores": 0,
     }
     return Profile(**{**_FIELDS, **known, **given})

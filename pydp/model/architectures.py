@@ -280,5 +280,6 @@ def _profile(entry: Architecture) -> Profile:
         "loop_limit": None, "fma_fast": True, "cl_c_version": (2, 0) if entry.vendor == "amd" else (1, 2),
         "build_options": (), "barriers_under_conditions": True, "unaligned_records": True, "is_simulator": False,
         "extensions": frozenset([extensions] if extensions else []),
+        "tensor_cores": int(entry.name[3:]) if entry.vendor == "nvidia" and int(entry.name[3:]) >= 80 else 0,
     }  # fmt: skip
     return Profile(**values, sources=dict.fromkeys(values, source))

@@ -35,12 +35,12 @@ pytestmark = pytest.mark.host
 CPU = SimpleNamespace(
     kind="cpu", mapping="vector", compute_units=2, max_group_size=4096, local_bytes=1 << 18, l1_bytes=48 << 10,
     l1_ways=12, l2_bytes=2 << 20, l2_ways=16,
-    simd_bytes=64, vector_registers=32, banks=1, bank_bytes=4, loop_limit=None,
+    simd_bytes=64, vector_registers=32, banks=1, bank_bytes=4, loop_limit=None, tensor_cores=0,
 )  # fmt: skip
 GPU = SimpleNamespace(
     kind="gpu", mapping="simt", compute_units=132, max_group_size=1024, local_bytes=48 << 10, l1_bytes=32 << 10,
     l1_ways=8, l2_bytes=50 << 20, l2_ways=8,
-    simd_bytes=16, vector_registers=128, banks=32, bank_bytes=4, loop_limit=None,
+    simd_bytes=16, vector_registers=128, banks=32, bank_bytes=4, loop_limit=None, tensor_cores=0,
 )  # fmt: skip
 
 
@@ -56,6 +56,7 @@ PROFILES = [
     GPU,
     _other(GPU, compute_units=8, local_bytes=16 << 10, max_group_size=256),
     _other(GPU, kind="accelerator", compute_units=1, local_bytes=32 << 10),
+    _other(GPU, tensor_cores=90),
 ]
 
 
@@ -104,7 +105,7 @@ def test_a_batch_with_one_right_matrix_is_one_tall_product() -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128", "int8"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128", "int8"])
 def test_the_policy_gives_specializations_that_can_run(profile: Any, dtype: str) -> None:
     for m, n, k in itertools.product((1, 4, 128, 8192), (1, 64, 8192), (0, 64, 1 << 17)):
         options: list[dict[str, Any]] = [{}, {"mapping": "vector"}, {"mapping": "simt"}, {"thin": True, "dots": True}]
@@ -180,7 +181,7 @@ def test_check_names_what_is_wrong() -> None:
     assert FAMILY.check(GPU, problem, good) is None
     for change, words in [
         ({"tile_m": 0}, "tile_m is 0"), ({"lanes_m": 64}, "tile_m"), ({"tile_k": 4096}, "local memory"),
-        ({"width": 3}, "width is 3"), ({"pad": -1}, "pad is -1"), ({"method": "thin"}, "'staged' are accepted"),
+        ({"width": 3}, "width is 3"), ({"pad": -1}, "pad is -1"), ({"method": "thin"}, "'staged' or 'mma' are accepted"),
         ({"mapping": "vector", "method": "packed", "width": 5}, "width is 5"),
         ({"mapping": "vector", "method": "direct", "width": 2, "columns": 32}, "lanes_m and lanes_n"),
         ({"mapping": "vector", "method": "direct", "width": 2, "columns": 32, "lanes_m": 1, "lanes_n": 1},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +30,7 @@ from pydp.algorithms.matmul.stream import first_block, multiply_in_pieces
 from pydp.algorithms.pieces import after_events, buffer_limit, delivered, explaining_pieces, needed, on_host, target_of
 from pydp.algorithms.registry import Algorithm, register
 from pydp.dtypes import check_supported
-from pydp.errors import InvalidArgument
+from pydp.errors import BuildFailed, InvalidArgument
 from pydp.groups.barrier_plan import describe_barriers
 from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import c_strides
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MatmulSpec", "matmul"]
 
+_log = logging.getLogger("pydp")
 _SCRATCH_BYTES = 1 << 30  # largest scratch memory in bytes for float32 sums; above it, k is packed as one block
 
 
@@ -245,7 +247,14 @@ def _make_plan(
     elif via_scratch:
         why.append("out overlaps an input: the product is computed in scratch memory first")
     types = (b.dtype, a.dtype, c.dtype) if one.swapped else (a.dtype, b.dtype, c.dtype)
-    plan = Builder(device, how, choice.spec, types, alpha, beta, epilogue).build(one, via_scratch)
+    try:
+        plan = Builder(device, how, choice.spec, types, alpha, beta, epilogue).build(one, via_scratch)
+    except BuildFailed as error:
+        if choice.spec.method != "mma" or choice.source == "caller":
+            raise
+        _log.warning("kernels for tensor cores do not build on %s; multiply-adds are used: %s", device.name, error)
+        choice = replace(_choose(device, how, one, {"method": "staged"}), source="default", reason="no tensor cores")
+        plan = Builder(device, how, choice.spec, types, alpha, beta, epilogue).build(one, via_scratch)
     plan.gathered = gathered
     plan.choice, plan.product = choice, one
     plan.why = why + plan.why
@@ -305,6 +314,8 @@ def _explain(given: Given) -> Explanation:
     if chosen.spec.method == "staged":
         choices += [bank_note(call.device.profile, plan.how, chosen.spec), _BUFFERS[chosen.spec.buffers]]
         choices += [line for launch in plan.launches[:1] for line in describe_barriers(launch.kernel)]
+    if chosen.spec.method == "mma":
+        choices += [line for launch in plan.launches[:1] for line in describe_barriers(launch.kernel)]
     if plan.parts > 1:
         choices.append(f"split-k: k is split into {plan.parts} parts, which a second kernel adds in order")
     return Explanation("matmul", facts, choices, sources_of(launch.kernel for launch in plan.launches))
@@ -326,6 +337,8 @@ def _method_text(spec: MatmulSpec) -> str:
         "thin": "few rows: reading the matrix once limits the speed, so nothing is packed",
         "staged": f"groups of {spec.lanes_m} x {spec.lanes_n} work-items stage tiles of depth {spec.tile_k} in local "
         "memory",
+        "mma": f"groups of {spec.lanes_m * spec.lanes_n // 32} warps stage {spec.buffers} tiles of depth "
+        f"{spec.tile_k} in local memory and multiply them by tensor cores",
     }[spec.method]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from pydp.algorithms.matmul.mma import mma_phase
 from pydp.algorithms.matmul.spec import FEWER_REGISTERS, MOST_LIMITED, MatmulProblem, MatmulSpec, even, registers_of, up
 from pydp.model.counts import Counts, Phase, operations_per_cycle, spread
 from pydp.model.family import altered
@@ -61,7 +62,7 @@ class _Size:
         self.product, self.spec = product, spec
         k = product.k
         parts = max(1, min(spec.parts, k))
-        step = spec.tile_k if spec.method == "staged" else 16
+        step = spec.tile_k if spec.method in ("staged", "mma") else 16
         self.part_k = up(-(-k // parts), step) if parts > 1 else k
         self.parts = max(1, -(-k // self.part_k))
 
@@ -82,7 +83,10 @@ def _product(profile: Profile, problem: MatmulProblem) -> _Product:
 def counts(profile: Profile, problem: MatmulProblem, spec: MatmulSpec) -> Counts:
     """Phases of one product: packing, multiplying, and adding the parts of k."""
     size = _Size(_product(profile, problem), spec)
-    phases = {"packed": _packed, "direct": _direct, "thin": _thin, "staged": _staged}[spec.method](size)
+    if spec.method == "mma":
+        phases = [mma_phase(profile, problem, spec, size.part_k, size.parts)]
+    else:
+        phases = {"packed": _packed, "direct": _direct, "thin": _thin, "staged": _staged}[spec.method](size)
     if size.parts > 1:
         phases.append(_combine(size))
     return Counts(problem.dtype, tuple(phases))

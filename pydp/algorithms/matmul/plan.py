@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pydp.algorithms.matmul import mma
 from pydp.algorithms.matmul.problem import Arithmetic, Matrix, Product, element, parts_of
 from pydp.algorithms.matmul.spec import MatmulSpec, even, up
 from pydp.algorithms.matmul.staging import lane_bytes, read_width, reads_along_k, reads_of, register_limit
@@ -129,12 +130,14 @@ class Builder:
         if limit is not None:
             # Use half the limit for the steps of k. cost: iterations per step of each method, edges included. A block
             # of "direct" has up to 2 x 4 tiles.
-            cost = {"staged": 2, "packed": 2 * spec.width + 4, "thin": spec.width + _SPAN, "direct": 8}[spec.method]
+            cost = {"staged": 2, "mma": 2, "packed": 2 * spec.width + 4, "thin": spec.width + _SPAN, "direct": 8}[
+                spec.method
+            ]
             most = min(most, max(64, limit // 2 // cost // 64 * 64))
         parts = max(min(spec.parts, max(1, one.k)), -(-one.k // most), 1)
         part_k = -(-one.k // parts)
         if parts > 1:
-            part_k = up(part_k, spec.tile_k if spec.method == "staged" else 16)
+            part_k = up(part_k, spec.tile_k if spec.method in ("staged", "mma") else 16)
         return max(1, -(-one.k // max(1, part_k))), max(1, part_k)
 
     def _with_epilogue(self, epilogue: Bound, part_k: int, via_scratch: bool) -> bool:
@@ -218,9 +221,10 @@ class Builder:
         sizes = [np.int64(x) for x in (one.m, one.n, one.k, one.batch[-1] if one.batch else 1, parts, part_k)]
         final = target == "c"
         last = [*self.alpha, *beta, np.int32(mode), *(self._finish_args(one) if final else ())]
-        launch = {"packed": self._packed, "direct": self._direct, "thin": self._thin, "staged": self._staged}[
-            self.spec.method
-        ]
+        launch = {
+            "packed": self._packed, "direct": self._direct, "thin": self._thin, "staged": self._staged,
+            "mma": self._mma,
+        }[self.spec.method]  # fmt: skip
         launch(one, operands, sizes, last, c_type, parts, part_k, final)
 
     def _packed(
@@ -354,6 +358,26 @@ class Builder:
         banks = banks_of(profile.banks, profile.bank_bytes)
         along_k = reads_along_k(operand, is_b)
         return reads_of(banks, spec, lane_bytes(self.how), tile, along_k, width, aligned).params()
+
+    def _mma(
+        self, one: Product, operands: list, sizes: list, last: list, c_type: Any, parts: int, part_k: int, final: bool
+    ) -> None:
+        spec, a, b = self.spec, self.types[0], self.types[1]
+        group, c_part = spec.lanes_m * spec.lanes_n, int(operands[-1])
+        same = (a == self.how.dtype, b == self.how.dtype)
+        params = {
+            **self._params(c_type),
+            **mma.params(self.device.profile, self.how, spec, (one.a, one.b, one.c), c_part, same),
+            "epilogue": self._finish(one, final),
+        }  # fmt: skip
+        made = build_kernel(self.device, "matmul_mma.mako", "matmul_mma", params, {"staged": group},
+                     lanes=group, choice=spec.barriers, subgroup=spec.subgroup)  # fmt: skip
+        self.plan.why += [note for note in mma.notes(params) if note not in self.plan.why]
+        blocks_m, blocks_n = -(-one.m // spec.tile_m), -(-one.n // spec.tile_n)
+        steps = -(-min(one.k, part_k) // spec.tile_k)
+        args = [*operands, *sizes, np.int64(blocks_m), np.int64(blocks_n), np.int32(steps), *last]
+        groups = blocks_m * blocks_n * parts * one.batches
+        self.plan.launches.append(Launch(made, groups, group, args))
 
     def _combine(self, one: Product, parts: int, count: int) -> None:
         types = {"a": element(self.how.partial), "c": element(self.types[2])}

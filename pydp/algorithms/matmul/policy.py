@@ -6,6 +6,7 @@ import functools
 from typing import TYPE_CHECKING
 
 from pydp.algorithms.matmul.counts import counts
+from pydp.algorithms.matmul.mma import check_mma, default_mma, has_mma, mma_space
 from pydp.algorithms.matmul.problem import Arithmetic
 from pydp.algorithms.matmul.spec import (
     MatmulProblem,
@@ -36,7 +37,14 @@ def _default(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
     mapping = problem.mapping
     if mapping is None:  # drivers that limit loops run work-items as vector lanes
         mapping = profile.mapping if profile.loop_limit is None else "simt"
-    return _staged(profile, problem) if mapping == "simt" else _vector(profile, problem)
+    return _simt(profile, problem) if mapping == "simt" else _vector(profile, problem)
+
+
+def _simt(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
+    found = None
+    if problem.method != "staged" and has_mma(profile, problem):
+        found = default_mma(profile, problem)
+    return _staged(profile, problem) if found is None else found
 
 
 def _vector(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
@@ -222,15 +230,16 @@ def _space(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:
         found += staged_space(first, block, pad, functools.partial(_unroll, profile, how))
         if first.mapping == "simt":
             found += [altered(spec, buffers=1) for spec in _staged_candidates(profile, problem)]
+            found += mma_space(profile, problem) if problem.method != "staged" else []
     return list(dict.fromkeys(found))
 
 
-_METHODS = {("vector", "packed"), ("vector", "direct"), ("vector", "thin"), ("simt", "staged")}
+_METHODS = {("vector", "packed"), ("vector", "direct"), ("vector", "thin"), ("simt", "staged"), ("simt", "mma")}
 _ACCEPTED = {
     **{name: between(1, (1 << 31) - 1) for name in ("tile_m", "tile_n", "tile_k", "rows", "columns")},
     **{name: between(1, (1 << 31) - 1) for name in ("lanes_m", "lanes_n", "width", "unroll", "parts")},
     "pad": between(0, (1 << 31) - 1),
-    "buffers": one_of(1, 2),
+    "buffers": one_of(1, 2, 3, 4),
 }
 
 
@@ -238,11 +247,13 @@ def _check(profile: Profile, problem: MatmulProblem, spec: MatmulSpec) -> str | 
     if (spec.mapping, spec.method) not in _METHODS:
         return (
             f"mapping is {spec.mapping!r} and method {spec.method!r}; 'vector' with 'packed', 'direct' or 'thin', and "
-            "'simt' with 'staged' are accepted"
+            "'simt' with 'staged' or 'mma' are accepted"
         )
     error = field_error(spec, _ACCEPTED)
     if error:
         return error
+    if spec.method == "mma":
+        return check_mma(profile, problem, spec)
     return _check_staged(profile, problem, spec) if spec.mapping == "simt" else _check_vector(problem, spec)
 
 
@@ -276,6 +287,8 @@ def _check_vector(problem: MatmulProblem, spec: MatmulSpec) -> str | None:
 
 def _check_staged(profile: Profile, problem: MatmulProblem, spec: MatmulSpec) -> str | None:
     group = spec.lanes_m * spec.lanes_n
+    if spec.buffers > 2:
+        return f"buffers is {spec.buffers}; 1 and 2 are accepted for method 'staged'"
     if group > profile.max_group_size:
         return f"lanes_m * lanes_n is {group}; at most {profile.max_group_size} are accepted"
     if (spec.rows * spec.lanes_m, spec.columns * spec.lanes_n) != (spec.tile_m, spec.tile_n):

@@ -48,13 +48,14 @@ class MatmulSpec:
     """One specialization of matmul.
 
     mapping: "vector" (a work-item is a thread with vector registers) or "simt" (a work-item is a lane).
-    method: "packed", "direct" or "thin" (vector), "staged" (simt).
+    method: "packed", "direct" or "thin" (vector), "staged" or "mma" (simt; tensor cores).
     tile_m, tile_n: largest block of C per group. tile_k: depth staged or packed at a time.
     rows, columns: the register tile of a work-item. lanes_m, lanes_n: work-items of a group along m and n.
     width: vector lanes (vector) or adjacent results per block (simt). unroll: steps of k per iteration.
     pad: elements added to a staged row of local memory. parts: the minimal number of parts that k is split into.
-    buffers: 2 separates even and odd steps and needs one barrier per step; 1 halves the local memory and needs two.
-    barriers, subgroup: the barriers of the staged method (see :mod:`pydp.groups.barrier`).
+    buffers: 2 separates even and odd steps and needs one barrier per step; 1 halves the local memory and needs two. For
+    "mma", 2 to 4: copies begin buffers - 1 steps before their tiles are multiplied.
+    barriers, subgroup: the barriers of the staged methods (see :mod:`pydp.groups.barrier`).
     """
 
     mapping: str

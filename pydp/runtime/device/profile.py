@@ -17,7 +17,10 @@ _ACQ_REL, _DEVICE_SCOPE = 1 << 1, 1 << 5  # bits of CL_DEVICE_ATOMIC_*_CAPABILIT
 
 @dataclass(frozen=True)
 class Profile:
-    """The sizes and abilities of a device. Sizes are in bytes; ``sources`` names the origin of each value."""
+    """The sizes and abilities of a device. Sizes are in bytes; ``sources`` names the origin of each value.
+
+    tensor_cores: ten times NVIDIA's compute capability, from 80 on; 0 without tensor cores that kernels can use.
+    """
 
     kind: str
     mapping: str
@@ -55,6 +58,7 @@ class Profile:
     unaligned_records: bool
     is_simulator: bool
     extensions: frozenset[str] = field(repr=False)
+    tensor_cores: int = 0
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -193,6 +197,11 @@ def _abilities(reader: _Reader, kind: str) -> None:
     reader.put("barriers_under_conditions", quirks.barriers_under_conditions, "no fault known")
     reader.put("unaligned_records", quirks.unaligned_records, "no fault known")
     reader.put("is_simulator", quirks.is_simulator, "driver's name")
+    capability = 0
+    if quirks.driver == "nvidia":
+        major, minor = (int(reader.ask(f"compute_capability_{part}_nv", 0)) for part in ("major", "minor"))
+        capability = 10 * major + minor
+    reader.put("tensor_cores", capability if capability >= 80 else 0, "driver: compute capability")
     rounded = ("-cl-fp32-correctly-rounded-divide-sqrt",) if config & _ROUNDED_DIVIDE else ()
     reader.put("build_options", (*rounded, *quirks.build_options), "driver: single_fp_config")
 
