@@ -145,6 +145,7 @@ class _Block:
 
 def _blocks(body: str, words: dict[str, int]) -> list[_Block]:
     body = re.sub(r"//[^\n]*", "", body)
+    body = re.sub(r"\{([^{}]*;[^{}]*)\}", r"\1", body)  # inline assembly with registers of its own
     blocks = [_Block([], [], True, [])]
     for part in re.findall(r"[\w$]+:(?=\s)|[^;:{}]*(?:\{[^{}]*\}[^;{}]*)*;", body):
         text = part.strip()

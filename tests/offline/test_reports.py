@@ -68,6 +68,15 @@ def test_a_value_that_is_used_at_the_end_lives_through_the_loop() -> None:
     assert tiny.registers == of_ptx(PTX)["tiny"].registers + 1
 
 
+def test_the_result_of_inline_assembly_lives_only_after_it() -> None:
+    vote = (
+        "{ .reg .pred one; setp.ne.b32 one, %r1, 0; vote.sync.ballot.b32 %r4, one, 0xffffffff; @one not.b32 %r4, %r4; }"
+    )
+    voting = PTX.replace("st.global.f32 	[%rd11], %f8", f"{vote}\n	st.global.u32 	[%rd11], %r4")
+    (tiny,) = of_ptx(voting).values()
+    assert tiny.registers == of_ptx(PTX)["tiny"].registers + 1  # r1 lives through the loop, r4 does not
+
+
 def test_functions_that_nothing_defines_are_found() -> None:
     assert list(offline._unresolved(PTX)) == ["_Z4pairif"]
     text = "\t.type\t_Z3oldv,@function\n s_add_u32 s4, s4, _Z3newi@gotpcrel32@lo+4\n s_add_u32 s4, _Z3oldv@rel32@lo+4\n"

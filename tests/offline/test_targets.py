@@ -158,6 +158,16 @@ def test_radix_sorts_fit_the_target(strategy: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
+def test_radix_sorts_rank_by_votes_on_nvidia_gpus(name: str) -> None:
+    target, x = target_of(name), np.zeros(LINE, "i4")
+    found = probed(target, pydp.sort, x)
+    assert found is not None
+    launches = dry_run(target, pydp.sort, x, spec=sweep_default(target.profile, found[1]))
+    (source,) = {one.kernel.source for one in launches if one.kernel.name == "sort_pass"}
+    assert ("vote.sync" in source) == name.startswith("sm_") == ("masks[" not in source)
+
+
+@pytest.mark.parametrize("name", TARGETS)
 def test_vector_functions_fit_the_target(name: str) -> None:
     target = target_of(name)
     kernels = compiled_kernels(own(target), target.profile, by_name(name), by_target(name)[1])

@@ -219,11 +219,10 @@ def sweep_counts(profile: Profile, problem: SortProblem, spec: SortSpec) -> Coun
     barriers = (8.0 if value else 6.0) + (0.0 if is_nvidia(profile) else 3.0 * spec.items)
     moves = Phase(
         "passes", groups, spec.lanes, passes * (total * (_MOVE + _BIT * sizes.width) + _TILE * tiles * spec.lanes),
-        _ISSUED, passes * (moved + slots), passes * (moved + slots), cached=passes * total * (50.0 + 7.0 * (key + value)),
+        _ISSUED, passes * (moved + slots), passes * (moved + slots), passes * total * (50.0 + 7.0 * (key + value)),
         balance=spread(groups, units), launches=passes, barriers=passes * tiles / groups * barriers,
         signals=passes * (_ALONE + sizes.per_row * _LOOKS / units) if waits else 0.0,
-        local_bytes=local_bytes(spec, max(key, value)),
-        registers=_registers(problem, spec), access=4 * max(key, value),
+        local_bytes=local_bytes(spec, max(key, value)), registers=_registers(problem, spec), access=4 * max(key, value),
     )  # fmt: skip
     phases.append(moves)
     return Counts("int32", tuple(phases))  # words, counters and places, whatever the keys are
