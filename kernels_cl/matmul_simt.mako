@@ -3,9 +3,9 @@
 ## Purpose: a work-group computes tile_m x tile_n of C. It stages tile_k of A and B at a time in local memory: global
 ##   accesses are coalesced for all strides of the operands. A work-item holds (tile_m / lanes_m) x (tile_n / lanes_n)
 ##   results in registers, in blocks of `block` x `block` adjacent results. If the group allows it, 32 adjacent lanes are
-##   4 x 8 work-items, which load few different elements from local memory. Two lanes that differ in the lowest bit load
-##   the same elements of B, and two that differ in the highest bit of 32 the same elements of B of other rows: NVIDIA
-##   GPUs load 16 bytes per lane in half the time if adjacent lanes share addresses.
+##   4 x 8 work-items, which load few different elements from local memory: lanes that differ in bit 0 load the same
+##   elements of B, lanes that differ in bit 1 (to 3) the same elements of A. NVIDIA GPUs load 16 bytes per lane in half
+##   the time if each lane shares the address with one of these two neighbours.
 ## Phases, per tile_k of k: read the next tiles into registers; multiply the staged tiles; store the read tiles into the
 ##   other one of two buffers (wg_parity.mako: one barrier per step, not two), or into the same buffer after a second
 ##   barrier. The barriers are in a loop with a uniform trip count. Only the reads of the last tile of k have conditions:

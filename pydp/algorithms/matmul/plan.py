@@ -332,7 +332,8 @@ class Builder:
             "buffers": spec.buffers, "unroll": min(spec.unroll, spec.tile_k), "reads_a": reads_a, "reads_b": reads_b,
             "epilogue": self._finish(one, final),
         }  # fmt: skip
-        note = f"lanes read {reads_a['width']} adjacent elements of a and {reads_b['width']} of b at a time"
+        left, right = reads_a["width"], reads_b["width"]
+        note = f"lanes read {left} adjacent elements of the left and {right} of the right matrix at a time"
         if note not in self.plan.why:
             self.plan.why.append(note)
         group = spec.lanes_m * spec.lanes_n
