@@ -42,7 +42,7 @@ def _spec(tile_m: int, tile_n: int, tile_k: int, warps_m: int, warps_n: int, buf
 
 
 SPECS = {"f2": _spec(32, 16, 32, 2, 1, 3), "f8": _spec(32, 16, 8, 1, 1, 2)}
-LARGER = {"f2": _spec(32, 64, 64, 1, 2, 2), "f8": _spec(32, 64, 16, 2, 2, 3)}
+LARGER = {"f2": _spec(32, 32, 64, 1, 2, 2), "f8": _spec(32, 32, 16, 2, 2, 3)}
 
 
 @pytest.fixture(params=[("f2", 80), ("f8", 80), ("f8", 90)], ids=["half", "double, 8 x 8 x 4", "double, 16 x 8 x 8"])
