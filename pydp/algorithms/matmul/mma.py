@@ -116,7 +116,7 @@ def check_mma(profile: Profile, problem: MatmulProblem, spec: MatmulSpec) -> str
         )
     item = 2 if problem.dtype == "float16" else 8
     tiles = (spec.tile_m, spec.tile_n, spec.tile_k)
-    least = 128 // item // 4  # of tile_k: a chunk and its neighbours take different banks
+    least = 16 if item == 2 else 8  # of tile_k: a product of a warp
     if any(size & size - 1 for size in (*tiles, spec.lanes_m, spec.lanes_n)) or spec.tile_k < least:
         return (
             f"tile_m, tile_n and tile_k are {tiles}, lanes_m and lanes_n {(spec.lanes_m, spec.lanes_n)}; powers of two "
