@@ -16,9 +16,9 @@ import pytest
 from tensor_cores import tensor_cores
 
 import pydp
-from pydp.algorithms.matmul.mma import is_copied, mma_phase
+from pydp.algorithms.matmul.mma import is_copied, mma_phase, params
 from pydp.algorithms.matmul.policy import FAMILY
-from pydp.algorithms.matmul.problem import Matrix
+from pydp.algorithms.matmul.problem import Matrix, arithmetic
 from pydp.algorithms.matmul.spec import MatmulProblem
 from pydp.errors import InvalidArgument
 from pydp.model.architectures import by_name, by_target
@@ -187,18 +187,18 @@ def test_the_default_kernel_as_ptx(arch: str, dtype: str, tmp_path: Any) -> None
     (launch,) = dry_run(target_of(arch), pydp.matmul, a, a)
     assert launch.kernel.name == "matmul_mma"
     found = _ptx(arch, launch.kernel, tmp_path)
-    params = launch.kernel.params
-    m, k = (16, 16) if dtype == "f2" else params["shape"]
-    warps = params["warps_m"] * params["warps_n"]
-    products = params["tile_m"] * params["tile_n"] * params["tile_k"] // (m * 8 * k) // warps
+    given = launch.kernel.params
+    m, k = (16, 16) if dtype == "f2" else given["shape"]
+    warps = given["warps_m"] * given["warps_n"]
+    products = given["tile_m"] * given["tile_n"] * given["tile_k"] // (m * 8 * k) // warps
     assert len(re.findall(rf"\tmma\.sync\.aligned\.m{m}n8k{k}\.row\.col", found)) == products
-    loads = (params["tile_m"] // params["warps_m"] + params["tile_n"] // params["warps_n"]) * params["tile_k"] // 256
+    loads = (given["tile_m"] // given["warps_m"] + given["tile_n"] // given["warps_n"]) * given["tile_k"] // 256
     assert len(re.findall(r"\tldmatrix\.sync", found)) == (loads if dtype == "f2" else 0)
     item = np.dtype(dtype).itemsize
-    copies = (params["tile_m"] + params["tile_n"]) * params["tile_k"] * item // 16 // (32 * warps)
+    copies = (given["tile_m"] + given["tile_n"]) * given["tile_k"] * item // 16 // (32 * warps)
     # Copies to all buffers but one before the loop, and to one in it; each with edges and without.
-    assert len(re.findall(r"\tcp\.async\.cg", found)) == params["buffers"] * 2 * copies
-    assert f"cp.async.wait_group {params['buffers'] - 2};" in found
+    assert len(re.findall(r"\tcp\.async\.cg", found)) == given["buffers"] * 2 * copies
+    assert f"cp.async.wait_group {given['buffers'] - 2};" in found
 
 
 @_offline
@@ -266,6 +266,17 @@ def test_chunks_are_copied_if_they_are_aligned() -> None:
     for other in (Matrix(4, 64, 1, ()), Matrix(0, 68, 1, ()), Matrix(0, 64, 1, (4,)), Matrix(0, 64, 2, ())):
         assert not is_copied(other, other.row, other.col, 2)
     assert is_copied(Matrix(2, 66, 1, ()), 66, 1, 8)
+
+
+@pytest.mark.host
+def test_memory_of_the_host_may_begin_anywhere() -> None:
+    profile = by_target("sm_87")[0]
+    spec = FAMILY.default(profile, MatmulProblem("float16", 1, 64, 64, 64))
+    square = Matrix(0, 64, 1, ())
+    for shared in (False, True):
+        device = dataclasses.replace(profile, shares_host_memory=shared)
+        found = params(device, arithmetic(np.dtype("f2")), spec, (square, square, square), 0, (True, True))
+        assert found["pairs"] is found["copied"]["a"] is found["copied"]["b"] is (not shared)
 
 
 @pytest.mark.host

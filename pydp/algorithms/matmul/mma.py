@@ -169,17 +169,22 @@ def params(
     """Parameters of matmul_mma.mako. operands: a, b and c. c_part: the distance of parts of k in c. same: whether a
     and b have the result's dtype."""
     a, b, c = operands
+    ptx = is_nvidia(profile)
+    # Buffers begin at aligned addresses, except those that use the host's memory in place. The emulation needs none.
+    aligned = not (ptx and profile.shares_host_memory)
     item = how.dtype.itemsize
     strides = {"a": (a.row, a.col), "b": (b.col, b.row)}
     matrices = {"a": (a, same[0]), "b": (b, same[1])}
     warps_m, warps_n = warps(spec)
     return {
-        "kind": KINDS[how.dtype.name], "ptx": is_nvidia(profile), "shape": shape(profile), "span": SPAN,
+        "kind": KINDS[how.dtype.name], "ptx": ptx, "shape": shape(profile), "span": SPAN,
         "tile_m": spec.tile_m, "tile_n": spec.tile_n, "tile_k": spec.tile_k, "warps_m": warps_m, "warps_n": warps_n,
         "buffers": spec.buffers,
         "along": {name: along_k(*two) for name, two in strides.items()},
-        "copied": {name: like and is_copied(one, *strides[name], item) for name, (one, like) in matrices.items()},
-        "pairs": c.col == 1 and not any(x % 2 for x in (c.row, c.offset, c_part, *c.batch)),
+        "copied": {
+            name: aligned and like and is_copied(one, *strides[name], item) for name, (one, like) in matrices.items()
+        },
+        "pairs": aligned and c.col == 1 and not any(x % 2 for x in (c.row, c.offset, c_part, *c.batch)),
     }  # fmt: skip
 
 
