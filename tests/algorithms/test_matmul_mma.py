@@ -8,17 +8,17 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import needs
 import numpy as np
 import pytest
+from tensor_cores import tensor_cores
 
 import pydp
-from pydp.algorithms.matmul.mma import is_copied, mma_phase
+from pydp.algorithms.matmul.mma import is_copied, mma_phase, params
 from pydp.algorithms.matmul.policy import FAMILY
-from pydp.algorithms.matmul.problem import Matrix
+from pydp.algorithms.matmul.problem import Matrix, arithmetic
 from pydp.algorithms.matmul.spec import MatmulProblem
 from pydp.errors import InvalidArgument
 from pydp.model.architectures import by_name, by_target
@@ -26,7 +26,6 @@ from pydp.model.ranking import rank
 from pydp.offline.compilers import toolchain
 from pydp.offline.study import target_of
 from pydp.offline.target import dry_run
-from pydp.tuning.choose import forget
 
 TOOLS = toolchain("sm_90")
 _offline = pytest.mark.skipif(isinstance(TOOLS, str), reason=str(TOOLS))
@@ -41,34 +40,25 @@ def _spec(tile_m: int, tile_n: int, tile_k: int, warps_m: int, warps_n: int, buf
     }  # fmt: skip
 
 
-SPECS = {"f2": _spec(32, 16, 32, 2, 1, 3), "f8": _spec(32, 16, 8, 1, 1, 2)}
-LARGER = {"f2": _spec(32, 64, 64, 1, 2, 2), "f8": _spec(32, 64, 16, 2, 2, 3)}
+SPECS = {"f2": _spec(32, 16, 16, 2, 1, 3), "f8": _spec(32, 16, 8, 1, 1, 2)}
+LARGER = {"f2": _spec(32, 32, 64, 1, 2, 2), "f8": _spec(32, 32, 16, 2, 2, 3)}
 
 
 @pytest.fixture(params=[("f2", 80), ("f8", 80), ("f8", 90)], ids=["half", "double, 8 x 8 x 4", "double, 16 x 8 x 8"])
-def dtype(request: pytest.FixtureRequest, device: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def dtype(request: pytest.FixtureRequest, device: Any) -> Iterator[str]:
     """A dtype. The device is as if it had tensor cores of some compute capability; only NVIDIA's are not emulated."""
     name, capability = request.param
     if name == "f8":  # halves are loaded and stored only
         needs.dtype(device, name)
-    with _tensor_cores(device, capability, monkeypatch):
+    with tensor_cores(device, capability):
         yield name
 
 
 @pytest.fixture
-def emulated(device: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def emulated(device: Any) -> Iterator[Any]:
     """The device as if it had tensor cores."""
-    with _tensor_cores(device, 80, monkeypatch):
+    with tensor_cores(device, 80):
         yield device
-
-
-@contextmanager
-def _tensor_cores(device: Any, capability: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with monkeypatch.context() as patch:
-        patch.setattr(device, "_profile", dataclasses.replace(device.profile, tensor_cores=capability))
-        forget()
-        yield
-    forget()
 
 
 def _integers(shape: tuple[int, ...], dtype: Any, seed: int = 0) -> np.ndarray:
@@ -87,7 +77,9 @@ def test_layouts_and_edges(dtype: str) -> None:
     for m, n, k in ((64, 64, 64), (33, 71, 45)):
         a, b = _integers((m, k), dtype), _integers((k, n), dtype, 1)
         expected = a.astype("f8") @ b.astype("f8")
-        for left, right in itertools.product(_layouts(a), _layouts(b)):
+        rows, columns, apart = zip(_layouts(a), _layouts(b), strict=True)
+        mixed = [(rows[0], columns[1]), (columns[0], rows[1])]
+        for left, right in (rows, columns, apart, *mixed):
             got = pydp.matmul(left, right, spec=SPECS[dtype])
             assert got.dtype == dtype and np.array_equal(got, expected), (m, n, k, left.strides, right.strides)
 
@@ -195,18 +187,18 @@ def test_the_default_kernel_as_ptx(arch: str, dtype: str, tmp_path: Any) -> None
     (launch,) = dry_run(target_of(arch), pydp.matmul, a, a)
     assert launch.kernel.name == "matmul_mma"
     found = _ptx(arch, launch.kernel, tmp_path)
-    params = launch.kernel.params
-    m, k = (16, 16) if dtype == "f2" else params["shape"]
-    warps = params["warps_m"] * params["warps_n"]
-    products = params["tile_m"] * params["tile_n"] * params["tile_k"] // (m * 8 * k) // warps
+    given = launch.kernel.params
+    m, k = (16, 16) if dtype == "f2" else given["shape"]
+    warps = given["warps_m"] * given["warps_n"]
+    products = given["tile_m"] * given["tile_n"] * given["tile_k"] // (m * 8 * k) // warps
     assert len(re.findall(rf"\tmma\.sync\.aligned\.m{m}n8k{k}\.row\.col", found)) == products
-    loads = (params["tile_m"] // params["warps_m"] + params["tile_n"] // params["warps_n"]) * params["tile_k"] // 256
+    loads = (given["tile_m"] // given["warps_m"] + given["tile_n"] // given["warps_n"]) * given["tile_k"] // 256
     assert len(re.findall(r"\tldmatrix\.sync", found)) == (loads if dtype == "f2" else 0)
     item = np.dtype(dtype).itemsize
-    copies = (params["tile_m"] + params["tile_n"]) * params["tile_k"] * item // 16 // (32 * warps)
+    copies = (given["tile_m"] + given["tile_n"]) * given["tile_k"] * item // 16 // (32 * warps)
     # Copies to all buffers but one before the loop, and to one in it; each with edges and without.
-    assert len(re.findall(r"\tcp\.async\.cg", found)) == params["buffers"] * 2 * copies
-    assert f"cp.async.wait_group {params['buffers'] - 2};" in found
+    assert len(re.findall(r"\tcp\.async\.cg", found)) == given["buffers"] * 2 * copies
+    assert f"cp.async.wait_group {given['buffers'] - 2};" in found
 
 
 @_offline
@@ -274,6 +266,17 @@ def test_chunks_are_copied_if_they_are_aligned() -> None:
     for other in (Matrix(4, 64, 1, ()), Matrix(0, 68, 1, ()), Matrix(0, 64, 1, (4,)), Matrix(0, 64, 2, ())):
         assert not is_copied(other, other.row, other.col, 2)
     assert is_copied(Matrix(2, 66, 1, ()), 66, 1, 8)
+
+
+@pytest.mark.host
+def test_memory_of_the_host_may_begin_anywhere() -> None:
+    profile = by_target("sm_87")[0]
+    spec = FAMILY.default(profile, MatmulProblem("float16", 1, 64, 64, 64))
+    square = Matrix(0, 64, 1, ())
+    for shared in (False, True):
+        device = dataclasses.replace(profile, shares_host_memory=shared)
+        found = params(device, arithmetic(np.dtype("f2")), spec, (square, square, square), 0, (True, True))
+        assert found["pairs"] is found["copied"]["a"] is found["copied"]["b"] is (not shared)
 
 
 @pytest.mark.host

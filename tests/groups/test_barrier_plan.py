@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from made_up import profile
+from tensor_cores import tensor_cores
 
 import pydp
 from pydp.algorithms.scan import plan as scan_plan
@@ -93,6 +94,16 @@ def _products(buffers):
     return run
 
 
+def _tensor_products(spec):
+    a = np.random.default_rng(3).integers(-9, 9, (21, 30)).astype(np.float16)
+    tile = {"tile_m": 32, "tile_n": 16, "tile_k": 16, "rows": 2, "columns": 4, "lanes_m": 16, "lanes_n": 4}
+    given = {"mapping": "simt", "method": "mma", **tile, "width": 2, "unroll": 1, "pad": 0, "parts": 1, "buffers": 2}
+    given |= spec
+    with tensor_cores(pydp.device(), 80):
+        np.testing.assert_array_equal(pydp.matmul(a, a.T, spec=given), a.astype("f4") @ a.T, err_msg=str(spec))
+        return pydp.explain(pydp.matmul, a, a.T, spec=given)
+
+
 def _histograms(counters):
     def run(spec):
         x = np.random.default_rng(4).integers(0, 16, 3000).astype(np.int32)
@@ -160,6 +171,7 @@ KERNELS = {
     "reduce_rows_simt.mako in order": _reductions("a - 0 + b"),
     "matmul_simt.mako of one buffer": _products(1),
     "matmul_simt.mako of two buffers": _products(2),
+    "matmul_mma.mako": _tensor_products,
     "histogram_local.mako sets": _histograms("sets"),
     "histogram_local.mako own": _histograms("own"),
     "histogram_local.mako registers": _histograms("registers"),

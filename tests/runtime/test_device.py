@@ -227,6 +227,18 @@ def test_a_driver_that_ends_the_process_or_hangs_is_not_trusted(
 
 
 @pytest.mark.host
+@pytest.mark.parametrize(
+    ("platform", "version", "found"),
+    [("NVIDIA CUDA", (9, 0), 90), ("NVIDIA CUDA", (12, 1), 121), ("NVIDIA CUDA", (7, 5), 0), ("Another", (9, 0), 0)],
+)
+def test_tensor_cores_are_those_of_nvidias_driver(platform: str, version: tuple[int, int], found: int) -> None:
+    given = SimpleNamespace(compute_capability_major_nv=version[0], compute_capability_minor_nv=version[1])
+    reader = profiles._Reader(given, quirks_of(platform, "", "", "gpu"))
+    profiles._abilities(reader, "gpu")
+    assert reader.values["tensor_cores"] == found
+
+
+@pytest.mark.host
 @pytest.mark.parametrize(("told", "taken"), [(0, 512 << 10), (16 << 10, 512 << 10), (50 << 20, 50 << 20)])
 def test_a_gpus_driver_that_tells_of_a_units_cache_is_not_taken_at_its_word(told: int, taken: int) -> None:
     reader = profiles._Reader(SimpleNamespace(global_mem_cache_size=told), quirks_of("", "", "", "gpu"))

@@ -45,7 +45,7 @@ _TILES = {
 _LATENCY = 900.0  # cycles of a copy from the last-level cache to local memory
 _REGISTERS, _LOCAL = 65536, 100 << 10  # per multiprocessor, for the number of resident groups
 _ISSUED = 0.9  # of the cycles of tensor cores, with loads of fragments between
-_FAR = 4.0  # bytes of local memory that are read in the time of one byte from the last-level cache
+_FAR = 5.5  # bytes of local memory that are read in the time of one byte from the last-level cache (H100: 5.5 TB/s)
 
 
 def has_mma(profile: Profile, problem: MatmulProblem) -> bool:
@@ -116,7 +116,7 @@ def check_mma(profile: Profile, problem: MatmulProblem, spec: MatmulSpec) -> str
         )
     item = 2 if problem.dtype == "float16" else 8
     tiles = (spec.tile_m, spec.tile_n, spec.tile_k)
-    least = 128 // item // 4  # of tile_k: a chunk and its neighbours take different banks
+    least = 16 if item == 2 else 8  # of tile_k: a product of a warp
     if any(size & size - 1 for size in (*tiles, spec.lanes_m, spec.lanes_n)) or spec.tile_k < least:
         return (
             f"tile_m, tile_n and tile_k are {tiles}, lanes_m and lanes_n {(spec.lanes_m, spec.lanes_n)}; powers of two "
@@ -169,17 +169,22 @@ def params(
     """Parameters of matmul_mma.mako. operands: a, b and c. c_part: the distance of parts of k in c. same: whether a
     and b have the result's dtype."""
     a, b, c = operands
+    ptx = is_nvidia(profile)
+    # Buffers begin at aligned addresses, except those that use the host's memory in place. The emulation needs none.
+    aligned = not (ptx and profile.shares_host_memory)
     item = how.dtype.itemsize
     strides = {"a": (a.row, a.col), "b": (b.col, b.row)}
     matrices = {"a": (a, same[0]), "b": (b, same[1])}
     warps_m, warps_n = warps(spec)
     return {
-        "kind": KINDS[how.dtype.name], "ptx": is_nvidia(profile), "shape": shape(profile), "span": SPAN,
+        "kind": KINDS[how.dtype.name], "ptx": ptx, "shape": shape(profile), "span": SPAN,
         "tile_m": spec.tile_m, "tile_n": spec.tile_n, "tile_k": spec.tile_k, "warps_m": warps_m, "warps_n": warps_n,
         "buffers": spec.buffers,
         "along": {name: along_k(*two) for name, two in strides.items()},
-        "copied": {name: like and is_copied(one, *strides[name], item) for name, (one, like) in matrices.items()},
-        "pairs": c.col == 1 and not any(x % 2 for x in (c.row, c.offset, c_part, *c.batch)),
+        "copied": {
+            name: aligned and like and is_copied(one, *strides[name], item) for name, (one, like) in matrices.items()
+        },
+        "pairs": aligned and c.col == 1 and not any(x % 2 for x in (c.row, c.offset, c_part, *c.batch)),
     }  # fmt: skip
 
 

@@ -138,9 +138,12 @@ def _matmul(dtype: str, left: tuple[int, ...], right: tuple[int, ...]) -> Case:
     return _typed(dtype, lambda: _known(pydp.matmul, _random(dtype, *left), _random(dtype, *right, seed=1)))
 
 
-def _exact_float16_product() -> Call:
+def _exact_float16_product(m: int, n: int, k: int) -> Call:
     """Small integers: their sums are exact in any order. The rounding bound of float16 would accept zeros."""
-    a, b = (np.random.default_rng(seed).integers(-3, 4, (128, 128)).astype(np.float16) for seed in (10, 11))
+    a, b = (
+        np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float16)
+        for seed, shape in ((10, (m, k)), (11, (k, n)))
+    )
     return _exact(pydp.matmul, (a, b), (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
 
 
@@ -397,7 +400,8 @@ _OWN: dict[str, Case] = {
     "matmul float32 thin": _matmul("float32", (1, 1_000), (1_000, 515)),
     "matmul float32 batches": _matmul("float32", (3, 65, 64), (3, 64, 33)),
     "matmul float64": _matmul("float64", (129, 130), (130, 131)),
-    "matmul float16": _typed("float16", _exact_float16_product, stored=True),
+    "matmul float16": _typed("float16", lambda: _exact_float16_product(128, 128, 128), stored=True),
+    "matmul float16 with edges": _typed("float16", lambda: _exact_float16_product(200, 264, 136), stored=True),
     "matmul int32": _matmul("int32", (97, 101), (101, 103)),
     "matmul complex64": _matmul("complex64", (65, 66), (66, 67)),
     "matmul float32 with an epilogue": _typed("float32", _product_with_bias),
