@@ -242,6 +242,10 @@ static int ${name}(volatile global uint* state, const uint tag, const int p, con
         """(C type, its bytes) of the words that hold a byte of each lane of the window."""
         nbytes = next(size for size in PACKED if window % size == 0)
         return PACKED[nbytes], nbytes
+
+    def reach(words, wide_words):
+        """The aggregates that a lane of the window reads at once on the way forward; `window_bytes` knows them too."""
+        return 4 if words * (4 if wide_words else 2) <= 8 else 1
 %>
 <%def name="look_back_kinds(window)">
 <% word, nbytes = packed(window) %>
@@ -257,7 +261,7 @@ static int leading_aggregates(local const ${word}* kinds) {
 </%def>
 <%def name="look_back_memory(window, value='VALUE')">
 <% word, nbytes = packed(window) %>
-    local ${value} seen[${2 * window}]; /* two halves in turn: one barrier separates stores from loads */
+    local ${value} seen[${2 * window * reach(words, wide_words)}]; /* two halves in turn: one barrier separates stores from loads */
     local ${word} seen_kinds[${2 * window // nbytes}];
     local ${value} seen_prefix;
     local ${value} seen_alone; /* the value that lane 0 computed for a partition, which partition, and its kind */
@@ -271,7 +275,7 @@ static int leading_aggregates(local const ${word}* kinds) {
     waiting = lanes if kind["kind"] == "group" else max(window, kind["width"])
     looked = capture(barriers.synchronize, "looked", lowerings, lanes, memory="both").strip()
     at = lambda partition: slot.replace("$P", partition)
-    at_once = min(window, 8) if words * (4 if wide_words else 2) <= 16 else 1
+    half = window * reach(words, wide_words)
 %>
     ${f"if ({lane} < {waiting}) " if waiting < lanes else ""}{
         int back = ${p} - 1;
@@ -294,7 +298,7 @@ static int leading_aggregates(local const ${word}* kinds) {
                     found = seen_alone;
                 }
 % endif
-                if (kind) seen[turn * ${window} + ${lane}] = found;
+                if (kind) seen[turn * ${half} + ${lane}] = found;
                 ((local uchar*) (seen_kinds + turn * ${window // nbytes}))[${lane}] = kind;
             }
             ${looked}
@@ -318,35 +322,48 @@ static int leading_aggregates(local const ${word}* kinds) {
         }
         /* Partition back - known has published its prefix, the next `known` ones aggregates. */
         if (${lane} == 0) {
-            VALUE sum = seen[turn * ${window} + known];
-            for (; known > 0; known -= ${at_once}) { /* the loads of a round do not wait for one another */
-% for k in range(at_once):
-                VALUE seen_${k};
-                ${f"if (known > {k}) " if k else ""}seen_${k} = seen[turn * ${window} + known - ${k + 1}];
-% endfor
-% for k in range(at_once):
-                ${f"if (known > {k}) " if k else ""}sum = combine(sum, seen_${k});
-% endfor
-            }
+            VALUE sum = seen[turn * ${half} + known];
+            ${fold_seen("known", f"turn * {half} + known - 1 - $K")}
             seen_prefix = sum;
         }
-        for (int next = back + 1; next < ${p}; next += ${window}) {
-            const int count = min(${window}, ${p} - next);
+        for (int next = back + 1; next < ${p}; next += ${half}) {
+            const int count = min(${half}, ${p} - next);
             turn ^= 1;
-            if (${lane} < count) {
-                VALUE found;
+            if (${lane} < ${window}) {
+% for k in range(reach(words, wide_words)):
+                VALUE found_${k};
+                const int at_${k} = next + min(${lane} + ${k * window}, count - 1);
+                const int whole_${k} = peek(state, tag, ${at(f"at_{k}")}, AGGREGATE, &found_${k});
+% endfor
+% for k in range(reach(words, wide_words)):
 % if plain_polls:
-                if (!peek(state, tag, ${at(f"next + {lane}")}, AGGREGATE, &found))
-                    peek_surely(state, tag, ${at(f"next + {lane}")}, AGGREGATE, &found);
-% else:
-                peek(state, tag, ${at(f"next + {lane}")}, AGGREGATE, &found);
+                if (!whole_${k}) peek_surely(state, tag, ${at(f"at_{k}")}, AGGREGATE, &found_${k});
 % endif
-                seen[turn * ${window} + ${lane}] = found;
+                if (${lane} + ${k * window} < count) seen[turn * ${half} + ${lane} + ${k * window}] = found_${k};
+% endfor
             }
             ${looked}
-            if (${lane} == 0) for (int k = 0; k < count; ++k) seen_prefix = combine(seen_prefix, seen[turn * ${window} + k]);
+            if (${lane} == 0) {
+                VALUE sum = seen_prefix;
+                ${fold_seen("count", f"turn * {half} + $K")}
+                seen_prefix = sum;
+            }
         }
     }
+</%def>
+##
+## Folds `count` values in `seen` into `sum`, in the order $K = 0, 1, ... of their indexes `place`. Between the prefixes of
+## two work-groups, nothing takes longer: the loads of a round do not wait for one another.
+<%def name="fold_seen(count, place)">
+<% at_once = 8 if words * (4 if wide_words else 2) <= 16 else 1 %>
+            for (int round = 0; round < ${count}; round += ${at_once}) {
+% for k in range(at_once):
+                const VALUE seen_${k} = seen[${place.replace("$K", f"min(round + {k}, {count} - 1)")}];
+% endfor
+% for k in range(at_once):
+                ${f"if (round + {k} < {count}) " if k else ""}sum = combine(sum, seen_${k});
+% endfor
+            }
 </%def>
 ##
 ## Computes and publishes the aggregate of partition `back`, which its owner has not published.

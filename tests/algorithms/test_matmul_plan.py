@@ -181,7 +181,8 @@ def test_check_names_what_is_wrong() -> None:
     assert FAMILY.check(GPU, problem, good) is None
     for change, words in [
         ({"tile_m": 0}, "tile_m is 0"), ({"lanes_m": 64}, "tile_m"), ({"tile_k": 4096}, "local memory"),
-        ({"width": 3}, "width is 3"), ({"pad": -1}, "pad is -1"), ({"method": "thin"}, "'staged' or 'mma' are accepted"),
+        ({"width": 3}, "width is 3"), ({"pad": -1}, "pad is -1"),
+        ({"method": "thin"}, "'staged' or 'mma' are accepted"),
         ({"mapping": "vector", "method": "packed", "width": 5}, "width is 5"),
         ({"mapping": "vector", "method": "direct", "width": 2, "columns": 32}, "lanes_m and lanes_n"),
         ({"mapping": "vector", "method": "direct", "width": 2, "columns": 32, "lanes_m": 1, "lanes_n": 1},

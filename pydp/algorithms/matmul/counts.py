@@ -22,7 +22,9 @@ _TILE_CYCLES = 30.0  # overhead of a register tile: arguments, loop set-up, late
 _BLOCK_CYCLES = 1000.0  # overhead of a block that is packed: its indices, and edges and set-up of the two packings
 _GROUPS_PER_UNIT = 4  # as in plan.py
 _REGISTERS = 65536  # of 32 bits per multiprocessor of most GPUs
-_HIDING, _STALLED = 512, 0.15  # work-items that hide all waiting; half as many wait for this share of the time
+_HIDING, _STALLED = 512, 0.03  # work-items that hide all waiting; half as many wait for this share of the time
+_TWO_BUFFERS, _SPILLING = 1.02, 0.1  # times of a step with two buffers, and what spilled registers add (an H200)
+_WAITING = 0.25  # of a barrier that the other warps of a group do not hide (an H200)
 _LATE = 0.25  # of a block: how much later a product ends if a thread wakes late and others take its blocks
 
 
@@ -289,10 +291,13 @@ def _staged(size: _Size) -> list[Phase]:
         state = product.words * (spec.rows * spec.columns + spec.rows + spec.columns + loads) + 24
         waste *= products / (products + 2.0 * state / spec.tile_k)
     # Other resident groups compute while one waits at a barrier or for local memory: a barrier counts as a part of one.
-    registers, resident = registers_of(product.words, spec), 1
+    registers, resident, waiting = registers_of(product.words, spec), 1, 1.0
     if profile.kind != "cpu":
         resident = max(1, _REGISTERS // (group * (FEWER_REGISTERS if registers < MOST_LIMITED else registers)))
         waste /= 1.0 + _STALLED / cycles * max(0.0, _HIDING / (resident * group) - 1.0)
+        waiting = _WAITING / min(resident, 4)
+        if spec.buffers == 2:  # two sets of addresses, and spills if the registers hardly suffice
+            waste /= _TWO_BUFFERS + _SPILLING * (FEWER_REGISTERS - 8 < registers < MOST_LIMITED)
     # Concurrent groups share what they read: a wave of groups covers the rows of blocks first.
     side_by_side = min(groups, 2 * profile.compute_units)
     apart = min(side_by_side, blocks_m) * spec.tile_m + -(-side_by_side // blocks_m) * spec.tile_n
@@ -308,7 +313,7 @@ def _staged(size: _Size) -> list[Phase]:
             "multiply", groups=groups, lanes=group, operations=padded, efficiency=max(1e-6, waste), read=read,
             written=float(product.batches * product.m * product.n * size.parts * product.narrow),
             cached=local if profile.kind != "cpu" else 0.0,
-            balance=spread(groups, profile.compute_units), barriers=(steps + 1) * (3 - spec.buffers) / min(resident, 4),
+            balance=spread(groups, profile.compute_units), barriers=(steps + 1) * (3 - spec.buffers) * waiting,
             local_bytes=staged,
             registers=registers, access=product.narrow,
         )

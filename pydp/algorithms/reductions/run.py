@@ -123,13 +123,19 @@ def _aligned(inputs: list[Operand], axes: tuple[int, ...], indexed: bool) -> lis
     return [one.view(shape, c_strides(shape)) for one in inputs]
 
 
+def _share_host_memory(a: Operand, b: Operand) -> bool:
+    """Whether two results are NumPy arrays that share memory; a GPU has a buffer for each of them."""
+    one, other = a.result, b.result
+    return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(one, other)
+
+
 def perform(request: Request) -> Any:
     """Run a reduction. A NumPy array reduced over all axes gives a NumPy scalar."""
     ready = _prepare(request)
     call, dtypes = ready.call, ready.plan.hooks.results
     names = ["out"] if request.outputs == 1 else [f"out[{k}]" for k in range(request.outputs)]
     results = [call.output(ready.shape, dtype, name) for dtype, name in zip(dtypes, names, strict=True)]
-    if len(results) > 1 and call.overlaps(*results):
+    if len(results) > 1 and (call.overlaps(*results) or _share_host_memory(*results)):
         raise InvalidArgument(f"{' and '.join(names)} share memory; separate arrays are needed")
     sources = ready.sources
     if ready.plan.steps:

@@ -91,7 +91,7 @@ class ScanProblem(Problem):
 
 MOST_COLUMNS = 8192  # of a strip: work-items keep their values in private memory
 _SIGNALLED = 64  # columns of a strip with look-back, whose values are published one word at a time
-WINDOWS = (1, 2, 4, 8, 16, 32, 64, 128)
+WINDOWS = (1, 2, 4, 8, 16, 32, 64)
 WINDOW = 32  # lanes that look back together on GPUs: the lanes of the narrowest subgroups with a barrier of their own
 SMALL = 4096  # partitions are not made smaller than this to give more cores work
 _PARTS = (4096, 16384, 65536, 1 << 18, 1 << 20)
@@ -120,10 +120,13 @@ def waiting(profile: Profile, spec: Any) -> int:
 
 
 def chain_signals(spec: Any, parts: int) -> float:
-    """Signals in a row until the last of `parts` partitions has its prefix (simt). The prefix of a partition reaches
-    the next `window` partitions with one signal; one lane alone reads a predecessor in a third of that time."""
-    window = 1 if spec.strategy == "chained" else looking(spec)
-    return parts / window if window > 1 else parts / 3
+    """Signals in a row until the last of `parts` partitions has its prefix (simt).
+
+    Lane 0 of each partition folds the aggregates since the last prefix: about a hundredth of a signal's time for each.
+    One lane alone reads a predecessor in a third of that time.
+    """
+    alone = spec.strategy == "chained" or looking(spec) == 1
+    return parts / 3 if alone else parts / 100
 
 
 def specializations(profile: Profile, problem: ScanProblem, base: ScanSpec) -> list[ScanSpec]:
@@ -168,7 +171,7 @@ def _lane_space(base: ScanSpec) -> list[ScanSpec]:
         found = variants(base, lanes=(64, 128, 256, 512))
         found += variants(base, lanes=(128, 256, 512), items=(3, 7, 11, 15, 19, 23, 31))
         found += [dataclasses.replace(base, columns=32), dataclasses.replace(base, barriers="group")]
-        found += variants(base, window=(1, 64, 128))
+        found += variants(base, window=(1, 64))
         return [*found, dataclasses.replace(base, strategy="reduce_then_scan")]
     lanes = dataclasses.replace(base, mapping="simt", vector=0, nontemporal=False, width=1)
     return [
@@ -438,7 +441,8 @@ def _local_bytes(itemsize: int, lanes: int, columns: int, items: int, pad: int =
 
 def window_bytes(itemsize: int, window: int) -> int:
     """Bytes of local memory of a window of lanes that look back together, for values of `itemsize` bytes."""
-    return 2 * window * (itemsize + 1) + 2 * itemsize
+    reach = 4 if itemsize <= 8 else 1
+    return 2 * window * (reach * itemsize + 1) + 2 * itemsize
 
 
 def default(profile: Profile, problem: ScanProblem) -> ScanSpec:

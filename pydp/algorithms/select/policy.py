@@ -164,7 +164,7 @@ def space(profile: Profile, problem: SelectProblem) -> list[SelectSpec]:
         found += variants(lanes, lanes=(64, 256), items=(7,))
     else:
         found += variants(base, lanes=(128, 256, 512), items=(3, 7, 11, 15, 23))
-        found += variants(base, window=(1, 64, 128))
+        found += variants(base, window=(1, 64))
         if not problem.two_passes:
             found.append(dataclasses.replace(base, strategy="reduce_then_scan"))
     return list(dict.fromkeys(found))
