@@ -90,6 +90,7 @@ def local_bytes(problem: ReduceProblem, spec: ReduceSpec) -> int:
     return spec.lanes * problem.result_bytes * (1 if problem.commutes else spec.buffers)
 
 
+_IN_FLIGHT = 3  # loads of a lane that wait for memory together, as measured on an H200
 _EARLY = 256  # bytes, of registers: with more, fewer lanes run at once
 
 
@@ -148,7 +149,7 @@ def _pass(profile: Profile, problem: ReduceProblem, spec: ReduceSpec, n: int, fo
             barriers=barriers,
             local_bytes=local_bytes(problem, spec),
             registers=16 + 2 * spec.items * spec.waves,
-            access=item,
+            access=item * min(_IN_FLIGHT, spec.items * (spec.waves if problem.commutes else 1)),
         )
     latency = 4.0 if "float" in problem.dtype or "complex" in problem.dtype else 1.0
     pieces = max(1.0, spec.width * item / profile.simd_bytes)
