@@ -9,9 +9,10 @@
 ##   False), or a row for each m or n, with the elements along k (True: k is contiguous). Chunk c of row y is stored at
 ##   place c ^ swizzle(y), so that the accesses of a warp to one chunk of several rows use all banks.
 ## Launch shape: (groups * 32 * warps_m * warps_n, 1, 1); the work-group's index gives its tile, part of k and batch.
-##   Groups with near indexes have near tiles (spans of blocks_m), which share the operands in the last-level cache.
+##   Work-groups that run together compute adjacent tiles, `span` rows of tiles high, and find what they share in the L2
+##   cache.
 ## Parameters: types, work, kind ("f16" or "f64"), ptx, shape ((m, k) of an f64 product of a warp), tile_m, tile_n,
-##   tile_k, warps_m, warps_n, buffers, along and copied (dicts by operand; copied: chunks are copied as they are, else
+##   tile_k, warps_m, warps_n, buffers, span, along and copied (dicts by operand; copied: chunks are copied as they are, else
 ##   element by element), pairs (pairs of results of a row are aligned), scaled, epilogue (see matmul_epilogue.mako, or
 ##   None); lowerings, attribute, subgroups (see pydp/groups/barrier_plan.py).
 ##   Strides are counted in elements; mode: 0 overwrite, 1 add, 2 beta C.

@@ -11,9 +11,6 @@
 ## Parameters of the calls: ptx: use PTX (the device is NVIDIA's), else exchange the
 ##   fragments through local memory, for tests. Registers are names of variables.
 <%!
-    def listed(names):
-        return ", ".join(names)
-
     def constrained(letter, names):
         return ", ".join(f'"{letter}"({name})' for name in names)
 
@@ -23,9 +20,9 @@
 ## Variables in local memory for the emulation; at the start of the kernel. kind: "f16" or "f64".
 <%def name="declare(ptx, kind, group)">\
 % if not ptx:
-<% type, most = ("uint", 4) if kind == "f16" else ("double", 4) %>\
+<% type = "uint" if kind == "f16" else "double" %>\
   __local uint given_at[${group}];
-  __local ${type} given_a[${group * most}], given_b[${group * 2}];
+  __local ${type} given_a[${group * 4}], given_b[${group * 2}];
   const int this_warp = (int)get_local_id(0) / 32 * 32, g_ = (int)get_local_id(0) % 32 / 4, t_ = (int)get_local_id(0) % 4;
 % endif
 </%def>
@@ -93,7 +90,7 @@ ${give(a, b)}\
   barrier(CLK_LOCAL_MEM_FENCE);
 </%def>
 
-## Copies 16 bytes from the aligned address `from` in global memory to byte `at` of the local array `base`. With PTX, the
+## Copies 16 bytes from the aligned address `source` in global memory to byte `at` of the local array `base`. With PTX, the
 ## copy ends with `wait_copies`. count: only so many bytes are read, the others are zero; None: all.
 <%def name="copy(ptx, base, at, source, count=None)">\
 % if ptx:

@@ -8,7 +8,8 @@
 ## Parameters: see scan_common (rows and nested False, units 0) and wg_lookback; phase, exclusive, start_value, keeps and
 ## nontemporal as in scan_vector; vector (elements of a piece, 0: scalar), pieces, width (columns of a strip), whole (all
 ## strips have `width` columns; else the last pieces of a strip may overlap: they compute the same values twice),
-## ahead (rows that are loaded before the first of them is scanned, if a strip is one piece), combine_vector, convert_vector, head_bytes (flags of the pieces, filled up to a whole word of a slot).
+## ahead (rows that are loaded before the first of them is scanned, if a strip is one piece), combine_vector,
+## convert_vector, head_bytes (flags of the pieces, filled up to a whole word of a slot).
 <%namespace name="common" file="scan_common.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
 <%

@@ -6,8 +6,8 @@
 ## Launch: one work-group of `lanes` work-items per partition of `part` <= lanes * items elements.
 ## Parameters: see scan_common and wg_lookback; phase, exclusive, start_value, total, keeps as in scan_vector; lanes,
 ## columns (lanes of a row of the work-group's scan), items (elements of a lane), pad (one unused element of local
-## memory after each `pad` elements, against bank conflicts; 0: none), lowerings (of the barriers `taken`, `loaded`,
-## `summed`, `rows`, `prefixes`, `scanned`), attribute and subgroups (see pydp.groups.barrier_plan).
+## memory after each `pad` elements, against bank conflicts; 0: none), window (lanes that look back together), lowerings
+## (of the barriers `taken`, `loaded`, `summed`, `rows`, `looked`, `prefixes`, `scanned`), attribute and subgroups (see pydp.groups.barrier_plan).
 <%namespace name="common" file="scan_common.mako"/>
 <%namespace name="group" file="wg_scan.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>

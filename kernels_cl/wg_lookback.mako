@@ -228,7 +228,7 @@ static int ${name}(volatile global uint* state, const uint tag, const int p, con
 % endif
 </%def>
 ##
-## The same by the first `window` lanes of a work-group, which poll as many predecessors at once: a walk over many
+## `look_back` by the first `window` lanes of a work-group, which poll as many predecessors at once: a walk over many
 ## aggregates takes one round trip to memory for each window. All lanes call it. Lane 0 folds the values oldest first, so
 ## that the window does not change a bit of the result, and stores it in `seen_prefix` for itself (in local memory,
 ## because PoCL loses private values of a single lane between these barriers).
@@ -352,8 +352,8 @@ static int leading_aggregates(local const ${word}* kinds) {
     }
 </%def>
 ##
-## Folds `count` values in `seen` into `sum`, in the order $K = 0, 1, ... of their indexes `place`. Between the prefixes of
-## two work-groups, nothing takes longer: the loads of a round do not wait for one another.
+## Folds `count` values in `seen` into `sum`, in the order $K = 0, 1, ... of their indexes `place`. Later work-groups wait
+## for this fold, so it loads a round of values before it combines the first.
 <%def name="fold_seen(count, place)">
 <% at_once = 8 if words * (4 if wide_words else 2) <= 16 else 1 %>
             for (int round = 0; round < ${count}; round += ${at_once}) {

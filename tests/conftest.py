@@ -91,4 +91,5 @@ def _never_reuse_addresses() -> None:
             super().__init__(*arguments, **named)
 
     pyopencl.Buffer = Buffer
-    scratch._max_idle_bytes = lambda device: 0
+    scratch._MAX_IDLE_BYTES = 0
+    scratch._share_of = lambda device: 0

@@ -1,9 +1,9 @@
 """Predict a candidate's time from its counts and the device's rates (SPEC S5, the third of five modules).
 
 Arithmetic, the units' caches and memory overlap: a phase takes as long as the slowest of them. Launches, group starts,
-barriers and waiting for signals do not overlap and are added; on GPUs, only the part of the waiting that is longer than
-the work. On GPUs, the time model (formulas 3 to 14) is also a
-lower bound: it knows how many warps hide a memory access.
+barriers and waiting for signals do not overlap and are added. On GPUs, other groups work while some wait for signals:
+only the waiting that takes longer than the work is added. There, the time model (formulas 3 to 14) is also a lower
+bound: it knows how many warps hide a memory access.
 """
 
 from __future__ import annotations

@@ -530,6 +530,10 @@ def test_lanes_read_vectors(device: Any, dtypes: str, number: int, monkeypatch: 
             assert np.array_equal(got, expected), (m, n, k, x.strides, y.strides)
         with banked(device, monkeypatch):
             assert np.array_equal(pydp.matmul(a, b, spec=READING[number]), expected), (m, n, k)
+        # Copies begin at aligned addresses, so lanes read them as vectors of C.
+        with monkeypatch.context() as patched:
+            patched.setattr(device, "_profile", replace(device.profile, shares_host_memory=False))
+            assert np.array_equal(pydp.matmul(a, b, spec=READING[number]), expected), (m, n, k)
 
 
 @pytest.mark.oclgrind

@@ -23,7 +23,7 @@ from pydp.model.architectures import by_target
 from pydp.model.ranking import rank
 from pydp.tuning.choose import forget
 
-# Tiles of 48 elements; digits of 6 bits, which a tile sorts in two steps.
+# Tiles of 48 elements; digits of 6 bits.
 TILE = {"mapping": "simt", "lanes": 16, "items": 3, "run": 48, "small": 1, "stretch": 1, "digit": 6}
 LENGTHS = [1, 2, 15, 16, 17, 47, 48, 49, 95, 96, 97, 1000, 2500]
 
@@ -301,6 +301,11 @@ def test_too_many_slots() -> None:
     small = replace(sweep_default(GPU, many), lanes=16, items=3, run=48)
     assert "must be below 2**31" in str(FAMILY.check(GPU, many, small))
     assert FAMILY.check(GPU, many, sweep_default(GPU, many)) is None
+    for n, accepted in (((1 << 32) - (1 << 24), True), ((1 << 32) - 1000, False), (5 * 10**9, False)):
+        long = replace(NUMBERS, n=n)
+        why = FAMILY.check(GPU, long, sweep_default(GPU, long))
+        assert why is None if accepted else "'merge' is accepted" in str(why)
+        assert accepted or FAMILY.default(GPU, long).strategy == "merge"
     short = replace(GPU, loop_limit=65535)
     assert "need larger tiles" in str(FAMILY.check(short, many, replace(small, strategy="reduce_then_scan")))
     assert FAMILY.check(short, many, sweep_default(short, many)) is None

@@ -189,8 +189,8 @@ def test_threads_never_share_a_buffer(device: Device, queue: cl.CommandQueue) ->
 def test_devices_with_memory_of_their_own_keep_more() -> None:
     own = SimpleNamespace(host_unified_memory=False, global_mem_size=80 << 30)
     shared = SimpleNamespace(host_unified_memory=True, global_mem_size=80 << 30)
-    assert module._max_idle_bytes(own) == 10 << 30  # type: ignore[arg-type]
-    assert module._max_idle_bytes(shared) == 256 << 20  # type: ignore[arg-type]
+    assert module._share_of(own) == 10 << 30  # type: ignore[arg-type]
+    assert module._share_of(shared) == 0  # type: ignore[arg-type]
 
 
 def test_idle_memory_is_freed_for_other_buffers(

@@ -250,10 +250,12 @@ def _make_plan(
     try:
         plan = Builder(device, how, choice.spec, types, alpha, beta, epilogue).build(one, via_scratch)
     except BuildFailed as error:
-        if choice.spec.method != "mma" or choice.source == "caller":
+        asked = spec.method if isinstance(spec, MatmulSpec) else (spec or {}).get("method")
+        if choice.spec.method != "mma" or asked == "mma":
             raise
         _log.warning("kernels for tensor cores do not build on %s; multiply-adds are used: %s", device.name, error)
-        choice = replace(_choose(device, how, one, {"method": "staged"}), source="default", reason="no tensor cores")
+        given = {**(spec if isinstance(spec, Mapping) else {}), "method": "staged"}
+        choice = replace(_choose(device, how, one, given), source="default", reason="no tensor cores")
         plan = Builder(device, how, choice.spec, types, alpha, beta, epilogue).build(one, via_scratch)
     plan.gathered = gathered
     plan.choice, plan.product = choice, one

@@ -24,7 +24,8 @@ class ScanSpec:
     """One specialization of scan.
 
     mapping: "vector" (one work-item per work-group: CPUs) or "simt" (lanes and local memory: GPUs).
-    strategy: "lookback", "chained" (each partition waits for its predecessor's prefix) or "reduce_then_scan".
+    strategy: "lookback", "chained" (each partition waits for its predecessor's prefix) or "reduce_then_scan". Scans by
+    lanes along adjacent columns always use the last one, because lanes cannot wait for one another.
     part: maximum elements of a partition (vector; along adjacent columns, only if there are too few chains to fill the
     device, see `cut_columns`). vector: elements of a vector, 0 for scalar code. nontemporal:
     results bypass the cache.
@@ -122,8 +123,8 @@ def waiting(profile: Profile, spec: Any) -> int:
 def chain_signals(spec: Any, parts: int) -> float:
     """Signals in a row until the last of `parts` partitions has its prefix (simt).
 
-    Lane 0 of each partition folds the aggregates since the last prefix: about a hundredth of a signal's time for each.
-    One lane alone reads a predecessor in a third of that time.
+    A lane that looks back alone needs a third of a signal's time for each partition. A window of lanes reads many
+    aggregates at once, and lane 0 folds one in about a hundredth of that time.
     """
     alone = spec.strategy == "chained" or looking(spec) == 1
     return parts / 3 if alone else parts / 100

@@ -72,7 +72,7 @@ def _tile_iterations(spec: SortSpec) -> int:
     scan = 2 * COLUMNS + spec.lanes // COLUMNS + 4
     bins, runs = 1 << spec.digit, spec.lanes // run_of(spec)
     digits = -(-bins // spec.lanes) + 1
-    return 7 * (spec.items + 1) + scan + bins // run_of(spec) + 1 + digits * (2 * (runs + 1) + 3)
+    return 8 * (spec.items + 1) + scan + bins // run_of(spec) + 1 + digits * (2 * (runs + 1) + 3)
 
 
 def _word(problem: SortProblem) -> tuple[int, int]:
@@ -166,9 +166,14 @@ def sweep_refused(profile: Profile, problem: SortProblem, spec: SortSpec) -> str
     sizes = sweep(profile, spec, n, rows, bits)
     if profile.loop_limit is not None and max(sizes.walks, sizes.parts) > profile.loop_limit // 4:
         return f"run is {spec.run}; rows of {n} elements need larger tiles, because this driver ends long loops"
+    if n > _MOST_OF_A_ROW:
+        return f"strategy {spec.strategy!r} takes rows of up to {_MOST_OF_A_ROW} elements, not {n}; 'merge' is accepted"
     if (rows * -(-n // tile)) << spec.digit >= 1 << 31:
         return f"run is {spec.run} and digit {spec.digit}; tiles times digits must be below 2**31"
     return None
+
+
+_MOST_OF_A_ROW = (1 << 32) - (1 << 24)  # the kernels count with 32 bits, up to a tile or part beyond the end
 
 
 def _sizes(problem: SortProblem) -> tuple[int, int, int]:

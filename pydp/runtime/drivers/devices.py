@@ -19,7 +19,7 @@ from pydp.runtime.device.quirks import DRIVER_KEYS
 from pydp.runtime.drivers import find as drivers
 from pydp.runtime.drivers import probe
 from pydp.runtime.environment import reader
-from pydp.runtime.memory.queue_state import state_of
+from pydp.runtime.memory.queue_state import QueueMemory, state_of
 from pydp.runtime.programs.program import described
 
 if TYPE_CHECKING:
@@ -65,6 +65,14 @@ class Device(DeviceCore):
         launch. If a program hangs, read this from another thread or a debugger."""
         launch = self.launched[0]
         return None if launch is None else described(launch)
+
+    def free_idle_memory(self) -> None:
+        """Free the memory that calls have freed and that pydp keeps for later calls, on all devices, for example before
+        another library needs it. Memory that running commands use is freed after them.
+
+        >>> pydp.device().free_idle_memory()
+        """
+        QueueMemory.drop_all()
 
 
 def _order(device: Device) -> tuple[Any, ...]:

@@ -111,9 +111,8 @@ def create(context: cl.Context, flags: int, nbytes: int, host: Any = None) -> cl
                     return cl.Buffer(context, flags, hostbuf=host)
                 return new_buffer(context, flags, max(nbytes, 1))
             except cl.MemoryError:
-                if last_try:
+                if last_try or not QueueMemory.drop_all():
                     raise
-                QueueMemory.drop_all()
     except (cl.MemoryError, MemoryError) as error:
         raise OutOfResources(f"the device cannot allocate {nbytes} bytes: {error}") from None
     except cl.LogicError as error:

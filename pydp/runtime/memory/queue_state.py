@@ -12,6 +12,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import ref
 
+from pydp.runtime.programs import program
+
 if TYPE_CHECKING:
     import pyopencl as cl
 
@@ -85,10 +87,22 @@ class QueueMemory:
                 other.drop()
 
     @classmethod
-    def drop_all(cls) -> None:
+    def all(cls) -> list[QueueMemory]:
+        """The objects that hold memory, of all queues."""
+        return [other for one in list(cls._holders) if (other := one()) is not None]
+
+    @classmethod
+    def drop_all(cls, queue: cl.CommandQueue | None = None) -> bool:
         """Release the memory of all queues that no later command will use, after an allocation failed; the caller holds
-        no lock."""
-        for one in list(cls._holders):
-            other = one()
-            if other is not None:
-                other.drop()
+        no lock. Returns whether there may have been some.
+
+        queue: its commands are awaited, because the driver frees the memory that they use only after them."""
+        found = cls.all()
+        for other in found:
+            other.drop()
+        if found and queue is not None:
+            queue.finish()
+        return bool(found)
+
+
+program.free_memory.append(QueueMemory.drop_all)

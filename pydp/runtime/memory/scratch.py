@@ -38,7 +38,14 @@ class _Pool(QueueMemory):
         self.in_order = not queue.properties & pyopencl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
         self.idle: dict[int, list[tuple[cl.Buffer, cl.Event | None]]] = {}
         self.idle_bytes = 0
-        self.max_idle_bytes = _max_idle_bytes(queue.device)
+        self.device = queue.device
+        self.share = _share_of(queue.device)
+
+    def most_idle_bytes(self) -> int:
+        """The most bytes that this pool keeps. All pools of a device have one share together."""
+        others = [one for one in QueueMemory.all() if isinstance(one, _Pool) and one is not self]
+        kept = sum(one.idle_bytes for one in others if one.device == self.device)
+        return max(_MAX_IDLE_BYTES, self.share - kept)
 
     def take(self, device: DeviceCore, size: int) -> cl.Buffer:
         """A buffer of a size of :func:`size_class`."""
@@ -82,6 +89,7 @@ class _Pool(QueueMemory):
 
     def give(self, buffer: cl.Buffer, size: int, event: cl.Event | None) -> None:
         """Return a buffer; see :func:`give`."""
+        most = self.most_idle_bytes() if self.idle_bytes + size > _MAX_IDLE_BYTES else _MAX_IDLE_BYTES
         with self.lock:
             if self.busy:  # drop the buffer; the driver keeps it for the commands that use it
                 return
@@ -89,10 +97,10 @@ class _Pool(QueueMemory):
                 self.busy = True
                 self.idle.setdefault(size, []).append((buffer, event))
                 self.idle_bytes += size
-                if self.idle_bytes > self.max_idle_bytes:
+                if self.idle_bytes > most:
                     # Count again: an interrupt may have kept an earlier change out.
                     self.idle_bytes = sum(size * len(entries) for size, entries in self.idle.items())
-                while self.idle_bytes > self.max_idle_bytes:
+                while self.idle_bytes > most:
                     largest = max(size for size, entries in self.idle.items() if entries)
                     self.idle[largest].pop(0)
                     self.idle_bytes -= largest
@@ -113,15 +121,14 @@ class _Pool(QueueMemory):
         del idle  # after the lock, because it takes time
 
 
-def _max_idle_bytes(device: cl.Device) -> int:
-    """The most bytes that a pool keeps for later calls."""
+def _share_of(device: cl.Device) -> int:
+    """The bytes that all pools of a device keep for later calls; 0 if it shares the host's memory."""
     import pyopencl
 
     try:
-        share = 0 if device.host_unified_memory else device.global_mem_size // _IDLE_SHARE
+        return 0 if device.host_unified_memory else device.global_mem_size // _IDLE_SHARE
     except pyopencl.Error:  # later versions of OpenCL need not answer
-        share = 0
-    return max(_MAX_IDLE_BYTES, share)
+        return 0
 
 
 def _is_complete(event: cl.Event | None) -> bool:

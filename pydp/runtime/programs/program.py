@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Kernel", "build_source", "kernel", "render"]
 
 MOST_GROUPS = 65535  # along dimensions 1 and 2 of a launch, on GPUs
+free_memory: list[Callable[[cl.CommandQueue], bool]] = []
+"""Functions of `runtime.memory`: free memory for a launch on a queue; return whether there may have been some."""
 _log = logging.getLogger("pydp")
 _WORD = re.compile(r"[a-z]\w*")
 _MEMORY_CODES = (-4, -5, -6)  # MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, OUT_OF_HOST_MEMORY
@@ -175,7 +177,14 @@ class Kernel:
                     taken.set_objects(objects)
                 if values:
                     taken.set_values(values)
-                return taken.enqueue(queue, taken.cl, global_size, local_size, None, wait_for or None)
+                try:
+                    return taken.enqueue(queue, taken.cl, global_size, local_size, None, wait_for or None)
+                except Exception as error:  # some drivers allocate a buffer at its first use
+                    if getattr(error, "code", None) not in _MEMORY_CODES or not any(
+                        free(queue) for free in free_memory
+                    ):
+                        raise
+                    return taken.enqueue(queue, taken.cl, global_size, local_size, None, wait_for or None)
             finally:
                 idle.append(taken)
         except Exception as error:

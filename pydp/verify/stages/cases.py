@@ -147,6 +147,31 @@ def _exact_float16_product(m: int, n: int, k: int) -> Call:
     return _exact(pydp.matmul, (a, b), (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
 
 
+def _products_of_layouts(a: np.ndarray, b: np.ndarray, device: Any) -> tuple[Any, ...]:
+    """a @ b with operands of all orders of axes, with rows that are not aligned, in parts of k, and added to `out`."""
+    rows = [pydp.field(one, device=device) for one in (a, b)]
+    columns = [pydp.field(np.ascontiguousarray(one.T), device=device).T for one in (a, b)]
+    cut = [pydp.field(np.pad(one, ((0, 0), (1, 2))), device=device)[:, 1:-2] for one in (a, b)]
+    found = [pydp.matmul(x, y) for x, y in ((rows[0], columns[1]), columns, (columns[0], rows[1]), cut)]
+    found.append(pydp.matmul(*rows, spec={"parts": 2}))
+    added = pydp.matmul(*cut)
+    pydp.matmul(*columns, alpha=2, beta=-1, out=added)
+    return *found, added
+
+
+def _layouts(dtype: str, m: int, n: int, k: int) -> Case:
+    """Small integers: their sums are exact in any order."""
+
+    def make() -> Call:
+        a, b = (
+            np.random.default_rng(s).integers(-3, 4, shape).astype(dtype) for s, shape in ((10, (m, k)), (11, (k, n)))
+        )
+        want = (a.astype(np.float64) @ b.astype(np.float64)).astype(dtype)
+        return Call(_products_of_layouts, (a, b), [Expected(want)] * 6)
+
+    return _typed(dtype, make, stored=True)
+
+
 def _product_with_bias() -> Call:
     """Small integers: their sums are exact in any order."""
     a, b = (np.random.default_rng(seed).integers(-9, 10, (97, 97)).astype(np.float32) for seed in (12, 13))
@@ -402,6 +427,9 @@ _OWN: dict[str, Case] = {
     "matmul float64": _matmul("float64", (129, 130), (130, 131)),
     "matmul float16": _typed("float16", lambda: _exact_float16_product(128, 128, 128), stored=True),
     "matmul float16 with edges": _typed("float16", lambda: _exact_float16_product(200, 264, 136), stored=True),
+    "matmul float16 of all layouts": _layouts("float16", 133, 71, 50),
+    "matmul float64 of all layouts": _layouts("float64", 133, 71, 50),
+    "matmul float32 of all layouts": _layouts("float32", 133, 71, 50),
     "matmul int32": _matmul("int32", (97, 101), (101, 103)),
     "matmul complex64": _matmul("complex64", (65, 66), (66, 67)),
     "matmul float32 with an epilogue": _typed("float32", _product_with_bias),
