@@ -94,12 +94,8 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
 %   if early:
         if ((long) (tile + 1) * ${tile} <= count) {
             ${load_early()}
-<%virtual:each waves="${waves}">
-            for (int i = 0; i < ${items}; ++i) {
-                const ${accumulator} value = converted(early_x[wave * ${items} + i]);
-                ${virtual.fold("sum", "value", "tile == 0 && wave == 0 && i == 0")}
-            }
-</%virtual:each>
+            ${fold_in_pairs([f"converted(early_x[{k}])" for k in range(waves * items)])}
+            ${virtual.fold("sum", "pair_0", "tile == 0")}
         } else
 %   endif
 <%virtual:each waves="${waves}">
@@ -146,6 +142,21 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
         result[get_group_id(0)] = ${parts.seeded(initial, "sum")};
 % endif
 }
+##
+## Declares `pair_0`, the fold of some values in pairs, pairs of pairs and so on: rounding errors of floats grow with the
+## logarithm of their number.
+<%def name="fold_in_pairs(values)">
+% for k, value in enumerate(values):
+            ${accumulator} pair_${k} = ${value};
+% endfor
+<% distance = 1 %>
+% while distance < len(values):
+%   for k in range(0, len(values) - distance, 2 * distance):
+            pair_${k} = combine(pair_${k}, pair_${k + distance});
+%   endfor
+<% distance *= 2 %>
+% endwhile
+</%def>
 ##
 ## Loads a lane's elements of a whole tile.
 <%def name="load_early()">

@@ -260,11 +260,11 @@ def test_operators_of_values(device):
     a = records(REC)
 
     def summed(x, y):
-        return pydp.record(REC, v=x.v + y.v, m=((x.m[0, 0], 0, 0), (y["m"][1, 2], 1, 2)), tag=x.tag + y["tag"])
+        return pydp.record(REC, v=x.v + y.v, m=((x.m[0, 0], 0, 0), (1, 2, y["m"][1, 2])), tag=x.tag + y["tag"])
 
     got = pydp.reduce(a, summed)
     np.testing.assert_array_equal(got["v"], a["v"].sum(axis=0))
-    assert got["tag"] == a["tag"].sum() and got["m"][0, 0] == a[0]["m"][0, 0] and got["m"][1, 0] == a[-1]["m"][1, 2]
+    assert got["tag"] == a["tag"].sum() and got["m"][0, 0] == a[0]["m"][0, 0] and got["m"][1, 2] == a[-1]["m"][1, 2]
     order = np.argsort(a["v"][:, 1], kind="stable")
     np.testing.assert_array_equal(pydp.sort(a, key=lambda r: r.v[1]), a[order])
 

@@ -318,7 +318,7 @@ def test_wrong_arguments(device: Any) -> None:
 
 
 def test_explain(device: Any) -> None:
-    x = np.zeros((4, 10_000), np.float32)
+    x = pydp.zeros((4, 10_000), np.float32)
     for function in (pydp.sort, pydp.argsort):
         assert "merge" in str(pydp.explain(function, x))
     assert "run" in str(pydp.explain(pydp.sort_by_key, x, x))

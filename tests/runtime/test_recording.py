@@ -499,7 +499,7 @@ def test_a_repeated_call_may_be_interrupted(device, kind):
 def test_devices_by_name_are_looked_up(device, counted):
     """A name selects the device of the call, also beside the default device, and may select the host."""
     x = np.arange(6, dtype=np.int32)
-    for name in [device.driver, "cpu", "host"] * 4:
+    for name in [device.driver, device.kind, "host"] * 4:
         if name == "host":
             out = np.zeros(6, np.float32)
             pydp.forall(6, double, out, x.astype(np.float32), 2, device=name)

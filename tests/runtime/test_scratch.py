@@ -90,6 +90,7 @@ def test_idle_memory_is_bounded_and_can_be_dropped(
     device: Device, queue: cl.CommandQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MAX_IDLE_BYTES", 1 << 20)
+    module.pool_of(queue).share = 0
     buffers = [take(device, queue, 300_000) for _ in range(6)]
     for buffer in buffers:
         give(buffer)
@@ -105,6 +106,7 @@ def test_interrupts_do_not_spoil_the_count_of_idle_memory(
 ) -> None:
     monkeypatch.setattr(module, "_MAX_IDLE_BYTES", 1 << 20)
     pool = module.pool_of(queue)
+    pool.share = 0
 
     class Entries(list[object]):
         def pop(self, position: Any = -1) -> Any:

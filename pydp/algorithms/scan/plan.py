@@ -14,6 +14,7 @@ from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.scan.layout import Layout
 from pydp.algorithms.scan.policy import ScanSpec, cut_columns, looking, partition, waiting
 from pydp.dtypes import c_declarations, c_name
+from pydp.errors import OutOfResources
 from pydp.groups.barrier_plan import Widths, build_kernel, describe_barriers
 from pydp.runtime.programs.program import Kernel, kernel
 
@@ -162,6 +163,10 @@ class WalkPlan:
         self.phase = "alone" if alone else "single" if self._looks_back() else "seeded"
         phases = ("reduce", "seeded") if self.phase == "seeded" else (self.phase,)
         self.kernels = {phase: self._kernel(device, phase) for phase in phases}
+        if self.parts >= 1 << 31:
+            raise OutOfResources(
+                f"{job.layout.size} elements make {self.parts} partitions; less than 2**31 are accepted"
+            )
         self.tiles = np.int32(self.parts)
         self.between = self._between(device) if self.phase == "seeded" else None
         self._prepare()

@@ -84,7 +84,6 @@ class SelectProblem(Problem):
 _SMALL = 2048  # partitions are not made smaller than this to give more cores work
 _LOOP_BOUND_PART = 2048  # the loops over a partition and the polls stay below 65,535 iterations
 _PARTS = (4096, 8192, 16384, 32768, 65536)
-_MOST_PRIVATE = 1 << 19  # bytes of private memory: a thread's stack holds them
 _STREAMED = 0.6  # cost of a nontemporal store relative to a normal store, which first reads the cache line
 
 
@@ -125,7 +124,7 @@ def default(profile: Profile, problem: SelectProblem) -> SelectSpec:
     part = max(64, min(part, _PARTS[-1]))
     if profile.loop_limit is not None:
         part = max(2, min(part, _LOOP_BOUND_PART, profile.loop_limit // _iterations(problem)))
-    while _private_bytes(problem, part) > _MOST_PRIVATE and part > 64:
+    while _private_bytes(problem, part) > profile.most_private_bytes and part > 64:
         part //= 2
     streams = profile.streamed_bytes
     spec = SelectSpec(
@@ -224,8 +223,8 @@ def _check_vector(profile: Profile, problem: SelectProblem, spec: SelectSpec) ->
             "loops; smaller partitions are accepted"
         )
     need = _private_bytes(problem, spec.part)
-    if need > _MOST_PRIVATE:
-        return f"the spec needs {need} bytes of private memory; at most {_MOST_PRIVATE} are accepted"
+    if need > profile.most_private_bytes:
+        return f"the spec needs {need} bytes of private memory; at most {profile.most_private_bytes} are accepted"
     return None
 
 

@@ -177,7 +177,9 @@ def _stretches(n: int, rows: int, run: int, stretch: int, units: int) -> tuple[f
     return groups, balances, probes, late
 
 
-_RUN_BYTES = 1 << 17  # maximum bytes of a run that a CPU work-item sorts in private memory
+def _run_bytes(profile: Profile) -> int:
+    """The most bytes of a run that a work-item sorts alone, with a copy, in private memory."""
+    return min(1 << 17, profile.most_private_bytes // 2)
 
 
 def needs(lanes: int, items: int) -> dict[str, Widths]:
@@ -233,7 +235,7 @@ def merge_default(profile: Profile, problem: SortProblem) -> SortSpec:
     # lanes is 0 if an element is too large for local memory.
     if profile.mapping == "vector" or not lanes or problem.records_lost_in_arrays:
         # Both copies of a run fit into half of L1. Stretches are short enough to give all cores work.
-        run = _power_of_two(min(max(16, profile.l1_bytes // (4 * size)), _RUN_BYTES // size), 1, 1024)
+        run = _power_of_two(min(max(16, profile.l1_bytes // (4 * size)), _run_bytes(profile) // size), 1, 1024)
         stretch = _power_of_two(problem.n * problem.rows // (4 * profile.compute_units), 1024, 16384)
         chains, calls = 4, _calls(profile, problem)
         if calls is not None:
@@ -359,8 +361,8 @@ def check(profile: Profile, problem: SortProblem, spec: SortSpec) -> str | None:
             return f"lanes {spec.lanes} with run {spec.run} exceeds the device's work-group size or local memory"
     elif (spec.lanes, spec.items) != (1, 1):
         return f"lanes is {spec.lanes} and items {spec.items}; with mapping 'vector', both must be 1"
-    elif spec.small > spec.run or spec.run * size > max(_RUN_BYTES, size):
-        return f"small is {spec.small} and run {spec.run}; small up to run, and runs up to 128 KiB are accepted"
+    elif spec.small > spec.run or spec.run * size > max(_run_bytes(profile), size):
+        return f"small is {spec.small} and run {spec.run}; small up to run, and runs up to {_run_bytes(profile)} bytes are accepted"
     return None
 
 

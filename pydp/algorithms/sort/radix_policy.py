@@ -94,6 +94,8 @@ def refused(profile: Profile, problem: SortProblem, spec: SortSpec) -> str | Non
         return "strategy is 'radix'; keys compared by functions, records and keys of over 64 bits need 'merge'"
     if spec.mapping != "vector":
         return f"strategy is 'radix' with mapping {spec.mapping!r}; 'vector' is accepted"
+    if profile.kind == "gpu":  # the driver would reserve its private arrays for every lane of the device
+        return "strategy is 'radix', which is for CPUs; 'onesweep' and 'merge' are accepted"
     if profile.loop_limit is not None:
         return "strategy is 'radix'; its loops are longer than this driver allows"
     if (spec.lanes, spec.items) != (1, 1):

@@ -62,6 +62,12 @@ class Profile:
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @property
+    def most_private_bytes(self) -> int:
+        """Bytes of private arrays that a kernel may have. A CPU holds them on a thread's stack. NVIDIA's driver reserves
+        them for all work-items that can run at once: a quarter of a million on an H200."""
+        return 1 << 14 if self.kind == "gpu" else 1 << 19
+
+    @property
     def streamed_bytes(self) -> int | None:
         """Results of more bytes are stored past the caches (nontemporal stores); None if the device has no such stores.
 
