@@ -362,7 +362,8 @@ def check(profile: Profile, problem: SortProblem, spec: SortSpec) -> str | None:
     elif (spec.lanes, spec.items) != (1, 1):
         return f"lanes is {spec.lanes} and items {spec.items}; with mapping 'vector', both must be 1"
     elif spec.small > spec.run or spec.run * size > max(_run_bytes(profile), size):
-        return f"small is {spec.small} and run {spec.run}; small up to run, and runs up to {_run_bytes(profile)} bytes are accepted"
+        most = _run_bytes(profile)
+        return f"small is {spec.small} and run {spec.run}; small up to run, and runs up to {most} bytes are accepted"
     return None
 
 

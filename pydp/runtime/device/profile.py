@@ -63,8 +63,8 @@ class Profile:
 
     @property
     def most_private_bytes(self) -> int:
-        """Bytes of private arrays that a kernel may have. A CPU holds them on a thread's stack. NVIDIA's driver reserves
-        them for all work-items that can run at once: a quarter of a million on an H200."""
+        """Bytes of private arrays that a kernel may have. CPUs hold them on the stack of a thread. NVIDIA's driver
+        reserves them for all work-items that can run at once: a quarter of a million on an H200."""
         return 1 << 14 if self.kind == "gpu" else 1 << 19
 
     @property
