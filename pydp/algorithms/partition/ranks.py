@@ -140,6 +140,8 @@ def _selection_spec(device: Any, spec: PartitionSpec) -> dict[str, Any] | None:
         items = max(1, spec.part // lanes)
         simt = {"lanes": lanes, "columns": min(_COLUMNS, lanes), "items": items, "window": WINDOW}
         found |= {"mapping": spec.mapping, **(simt if spec.mapping == "simt" else {"part": spec.part})}
+    if spec.mapping == "simt" and (spec.barriers != "auto" or spec.subgroup is not None):
+        found |= {"barriers": spec.barriers, "subgroup": spec.subgroup}
     if spec.order != "ticket" or spec.suppress:
         found |= {"order": spec.order, "suppress": spec.suppress, "polls": 3}
     return found or None

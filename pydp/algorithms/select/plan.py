@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -309,6 +309,8 @@ class SelectPlan:
         state = self.state
         problem = ScanProblem(dtype_text(state.dtype), 0, self.parts.bit_length(), state.dtype.itemsize, 0)
         spec = default_scan(device.profile, problem)
+        if spec.mapping == self.spec.mapping == "simt":
+            spec = replace(spec, barriers=self.spec.barriers, subgroup=self.spec.subgroup)
         layout = Layout(self.parts, (1, 1), 1, 1, (0, 0), (0, 0), 0, (0, 0))
         job = ScanJob(state.dtype, state, layout, "none", None, False, "none", False, "none", False, True)
         return make_plan(device, job, spec)
