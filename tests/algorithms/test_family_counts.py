@@ -7,13 +7,14 @@ import importlib
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pydp.algorithms.histogram.policy import HistogramProblem
 from pydp.algorithms.matmul.counts import counts as matmul_counts
 from pydp.algorithms.matmul.policy import FAMILY as MATMUL
 from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec
-from pydp.algorithms.reduce.policy import ReduceProblem
+from pydp.algorithms.reduce.policy import ReduceProblem, loads_early
 from pydp.algorithms.scan.policy import FAMILY as SCAN
 from pydp.algorithms.scan.policy import ScanProblem, ScanSpec, partition, scan_cycles
 from pydp.algorithms.select.policy import FAMILY as SELECT
@@ -300,3 +301,12 @@ def test_selections() -> None:
     assert "'reduce_then_scan' is accepted" in str(SELECT.check(CPU, rest, SelectSpec("vector", "lookback")))
     assert SELECT.default(CPU, rest).strategy == "reduce_then_scan"
     assert SELECT.default(GPU, problem).mapping == "simt"
+
+
+def test_elements_that_a_lane_loads_early() -> None:
+    """They fit in registers: 256 bytes of all inputs. Records and accumulators stay in memory."""
+    spec = dataclasses.replace(REDUCE.default(GPU, ReduceProblem("float32", 1 << 20, 1, None, True)), waves=8, items=8)
+    f4, f8, record = (np.dtype(one) for one in ("f4", "f8", [("a", "f4")]))
+    assert loads_early(spec, f4) and not loads_early(spec, f8) and not loads_early(spec, f4, f4)
+    assert loads_early(dataclasses.replace(spec, items=4), f4, f4)
+    assert not loads_early(spec, record) and not loads_early(spec, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import itertools
 import re
 import shutil
@@ -16,16 +17,19 @@ import pytest
 from tensor_cores import tensor_cores
 
 import pydp
+from pydp.algorithms.matmul import plan as matmul_plan
 from pydp.algorithms.matmul.mma import is_copied, mma_phase, params
 from pydp.algorithms.matmul.policy import FAMILY
 from pydp.algorithms.matmul.problem import Matrix, arithmetic
-from pydp.algorithms.matmul.spec import MatmulProblem
-from pydp.errors import InvalidArgument
+from pydp.algorithms.matmul.spec import MatmulProblem, MatmulSpec
+from pydp.errors import BuildFailed, InvalidArgument
+from pydp.groups.barrier_plan import build_kernel
 from pydp.model.architectures import by_name, by_target
 from pydp.model.ranking import rank
 from pydp.offline.compilers import toolchain
 from pydp.offline.study import target_of
 from pydp.offline.target import dry_run
+from pydp.tuning.choose import Choice
 
 TOOLS = toolchain("sm_90")
 _offline = pytest.mark.skipif(isinstance(TOOLS, str), reason=str(TOOLS))
@@ -88,6 +92,40 @@ def test_sizes(dtype: str) -> None:
     for m, n, k in itertools.product((1, 32, 40), (2, 33), (0, 1, 8, 50)):
         a, b = _integers((m, k), dtype), _integers((k, n), dtype, 1)
         assert np.array_equal(pydp.matmul(a, b, spec=SPECS[dtype]), a.astype("f8") @ b.astype("f8")), (m, n, k)
+
+
+def test_chunks_that_end_inside_an_aligned_row(dtype: str) -> None:
+    """Operands with aligned rows are copied in chunks of 16 bytes; the last chunk of a row has other elements, too."""
+    a, b = _integers((50, 40), dtype)[:, :33].T, _integers((50, 72), dtype, 1)[:, :71]
+    expected = a.astype("f8") @ b.astype("f8")
+    assert np.array_equal(pydp.matmul(pydp.field(a.T).T, pydp.field(b), spec=SPECS[dtype]).get(), expected)
+    whole = [pydp.field(np.ascontiguousarray(one.base)) for one in (a.T, b)]
+    got = pydp.matmul(whole[0][:, :33].T, whole[1][:, :71], spec=SPECS[dtype])
+    assert np.array_equal(got.get(), expected)
+
+
+def test_kernels_that_do_not_build(dtype: str, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
+    """Multiply-adds take their place, unless the caller asked for tensor cores."""
+
+    def build(device: Any, template: str, *args: Any, **options: Any) -> Any:
+        if template == "matmul_mma.mako":
+            raise BuildFailed("it does not compile")
+        return build_kernel(device, template, *args, **options)
+
+    def choose(device: Any, how: Any, one: Any, spec: Any) -> Any:
+        if spec is None:
+            return Choice(MatmulSpec(**SPECS[dtype]), "model", "the best")
+        return plain(device, how, one, {"mapping": "simt", **spec} if isinstance(spec, dict) else spec)
+
+    matmul = importlib.import_module("pydp.algorithms.matmul")
+    plain = matmul._choose
+    monkeypatch.setattr(matmul_plan, "build_kernel", build)
+    monkeypatch.setattr(matmul, "_choose", choose)
+    a, b = _integers((40, 44), dtype), _integers((44, 52), dtype, 1)
+    assert np.array_equal(pydp.matmul(a, b), a.astype("f8") @ b.astype("f8"))
+    assert "kernels for tensor cores do not build" in caplog.text
+    with pytest.raises(BuildFailed, match="does not compile"):
+        pydp.matmul(a, b, spec=SPECS[dtype])
 
 
 def test_larger_tiles(dtype: str) -> None:

@@ -192,13 +192,14 @@ def _step(
         ready = kernel(device, "reduce_columns_simt.mako", "reduce_columns", params | {"unit": column_step == 1})
         after = (np.uint64(count), np.int64(column_step), np.uint64(work))
         return Step(action, ready, (-(-work // spec.lanes) * spec.lanes,), (spec.lanes,), shared, after, dims)
+    larger = max(source, accumulator, key=lambda dtype: dtype.itemsize)
     params |= {
         "lanes": spec.lanes,
         "items": spec.items,
         "waves": spec.waves,
         "buffers": spec.buffers,
         "commutes": not operator.operands_in_order,
-        "early": not operator.operands_in_order and loads_early(spec, source),
+        "early": not operator.operands_in_order and loads_early(spec, larger),
         "unit": action.step == 1,
     }
     ready = build_kernel(
