@@ -308,7 +308,7 @@ def test_a_dry_run_notes_every_launch() -> None:
     x = np.zeros((300, 200), np.float32)
     first, second = dry_run(target, pydp.reduce, np.zeros(1 << 24, np.float32))
     assert first.kernel.name == second.kernel.name == "reduce_rows" and first.groups > 1 == second.groups
-    assert first.group == target.profile.max_group_size // 4 and "reduce_rows" in first.kernel.source
+    assert 64 <= first.group <= target.profile.max_group_size and "reduce_rows" in first.kernel.source
     (product,) = dry_run(target, pydp.matmul, x, x.T)
     assert product.kernel.template == "matmul_simt.mako" and "-cl-std=CL1.2" in product.kernel.options
     assert dry_run(target, pydp.scan, x[:0]) == []
