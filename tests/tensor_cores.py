@@ -14,7 +14,8 @@ from pydp.tuning.choose import forget
 
 @contextmanager
 def tensor_cores(device: Any, capability: int) -> Iterator[None]:
-    """Inside the block, `device` has those of NVIDIA's compute capability / 10; nothing planned without is used."""
+    """Inside the block, `device` has the tensor cores of NVIDIA's compute capability `capability` / 10. Choices made
+    before are forgotten, and those made inside are forgotten at its end."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(device, "_profile", dataclasses.replace(device.profile, tensor_cores=capability))
         forget()
