@@ -18,6 +18,7 @@ from pydp.runtime.drivers.devices import Device
 from pydp.runtime.memory import host_memory
 from pydp.runtime.memory import scratch as module
 from pydp.runtime.memory.scratch import give, scratch, take
+from pydp.runtime.programs.program import kernel
 
 
 @pytest.fixture
@@ -189,10 +190,10 @@ def test_threads_never_share_a_buffer(device: Device, queue: cl.CommandQueue) ->
 
 
 def test_devices_with_memory_of_their_own_keep_more() -> None:
-    own = SimpleNamespace(host_unified_memory=False, global_mem_size=80 << 30)
-    shared = SimpleNamespace(host_unified_memory=True, global_mem_size=80 << 30)
-    assert module._share_of(own) == 10 << 30  # type: ignore[arg-type]
-    assert module._share_of(shared) == 0  # type: ignore[arg-type]
+    own: Any = SimpleNamespace(host_unified_memory=False, global_mem_size=80 << 30)
+    shared: Any = SimpleNamespace(host_unified_memory=True, global_mem_size=80 << 30)
+    assert module._share_of(own) == 10 << 30
+    assert module._share_of(shared) == 0
 
 
 def test_idle_memory_is_freed_for_other_buffers(
@@ -209,4 +210,30 @@ def test_idle_memory_is_freed_for_other_buffers(
 
     monkeypatch.setattr(host_memory, "new_buffer", full)
     assert host_memory.create(device.context, cl.mem_flags.READ_WRITE, 100).size == 100
+    assert len(tries) == 2 and tries[0] and not tries[1]
+
+
+def test_idle_memory_is_freed_for_a_launch(device: Device, queue: cl.CommandQueue) -> None:
+    """Some drivers allocate a buffer at its first use."""
+    params: dict[str, object] = {"type": "float", "width": 1, "chains": 1, "group": 1, "fused": True, "streamed": False}
+    made = kernel(device, "bench_limits.mako", "limit_peak", params)
+    args = [cl.Buffer(device.context, cl.mem_flags.READ_WRITE, 4), np.int32(0), np.float32(0)]
+    give(take(device, queue, 5000))
+    pool, one, tries = module.pool_of(queue), made._idle[-1], []
+    plain = one.enqueue
+
+    class LacksMemory(Exception):
+        code = -4
+
+    def enqueue(*given: Any) -> Any:
+        tries.append(pool.idle_bytes)
+        if pool.idle_bytes:
+            raise LacksMemory
+        return plain(*given)
+
+    one.enqueue = enqueue
+    try:
+        made.enqueue(queue, (1,), (1,), args).wait()
+    finally:
+        one.enqueue = plain
     assert len(tries) == 2 and tries[0] and not tries[1]
