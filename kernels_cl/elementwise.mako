@@ -4,9 +4,11 @@
 ## calls have rank 1.
 ##
 ## Launch: dimension 0 is the last axis, dimension 1 all other axes together (repeated for each index of dimension 2 if
-## a launch has too many rows). All sizes are padded to whole work-groups. No local memory, no barrier.
+## a launch has too many rows). All sizes are padded to whole work-groups. No local memory, no barrier. A work-item
+## computes `items` elements, which are a work-group's size apart. It loads all before it stores one: GPUs need many loads in flight to
+## reach the rate of their memory.
 ##
-## Parameters: name (of the kernel) · declarations (C text that the types need) · rank (1 to 8) · last (the strides along the last
+## Parameters: name (of the kernel) · items · declarations (C text that the types need) · rank (1 to 8) · last (the strides along the last
 ## axis, 1, -1 or 0, of "out" and of each input that is no number, "a0", ...; None: they are arguments. Some compilers
 ## vectorize only accesses whose strides they know) · out (C type) · inputs (list of {type: C type of an element, number: passed by value}) · kind (what is
 ## computed):
@@ -157,7 +159,7 @@ __kernel void ${name}(__global ${out}* out, long out_at,
 % endif
                       long columns)
 {
-    const long column = get_global_id(0);
+    const long column = ${"get_global_id(0)" if items == 1 else f"(long)get_group_id(0) * ({items} * (long)get_local_size(0)) + (long)get_local_id(0)"};
 % if axes:
     const long row = (long)get_global_id(1) + (long)get_global_id(2) * (long)get_global_size(1);
     /* The divisions come before the condition: compilers then move them out of the loop over a row. */
@@ -167,22 +169,54 @@ __kernel void ${name}(__global ${out}* out, long out_at,
     rest /= size${axis};
 % endfor
     if (column < columns && row < rows) {
-        const long k0 = ${"rest" if rank > 1 else "column"};
+% if rank > 1:
+        const long k0 = rest;
+% endif
 % else:
     if (column < columns) {
 % endif
-<%
-def place(array):
-    at = "".join(f" + k{axis} * {array}_s{axis}" for axis in range(rank - 1))
-    along = f" + column * {array}_s{rank - 1}" if last is None else {0: "", 1: " + column", -1: " - column"}[last[array]]
-    return f"{array}_at{at}{along}"
-%>\
-% if kind == "call":
-        out[${place("out")}] = evaluate(${", ".join("a%d" % n if one["number"] else "a%d[%s]" % (n, place("a%d" % n)) for n, one in enumerate(inputs))});
+% if items == 1:
+${loaded("column", "")}
+${computed("column", "")}
 % else:
+        const long apart = get_local_size(0);
+        if (column + ${items - 1} * apart < columns) {
+% for k in range(items):
+            const long c${k} = column + ${k} * apart;
+${loaded(f"c{k}", f"_{k}")}
+% endfor
+% for k in range(items):
+            {
+${computed(f"c{k}", f"_{k}")}
+            }
+% endfor
+        } else for (long c = column; c < columns; c += apart) {
+${loaded("c", "_0")}
+${computed("c", "_0")}
+        }
+% endif
+    }
+}
+<%def name="place(array, column)"><%
+    at = "".join(f" + k{axis} * {array}_s{axis}" for axis in range(rank - 1))
+    along = f" + {column} * {array}_s{rank - 1}" if last is None else {0: "", 1: f" + {column}", -1: f" - {column}"}[last[array]]
+    %>${f"{array}_at{at}{along}"}</%def>\
+## Loads the inputs of the element of a column.
+<%def name="loaded(column, suffix)">\
 % for n, one in enumerate(inputs):
 % if not one["number"]:
-        const ${one["type"]} e${n} = a${n}[${place(f"a{n}")}];
+        const ${one["type"]} e${n}${suffix} = a${n}[${place(f"a{n}", column)}];
+% endif
+% endfor
+</%def>\
+## Computes and stores the element of a column from its loaded inputs.
+<%def name="computed(column, suffix)">\
+% if kind == "call":
+        out[${place("out", column)}] = evaluate(${", ".join(f"a{n}" if one["number"] else f"e{n}{suffix}" for n, one in enumerate(inputs))});
+% else:
+% for n, one in enumerate(inputs):
+% if suffix and not one["number"]:
+        const ${one["type"]} e${n} = e${n}${suffix};
 % endif
 % endfor
 % for n, one in enumerate(steps):
@@ -195,7 +229,6 @@ ${arithmetic(one, f"r{n}")}
 % endif
         }
 % endfor
-        out[${place("out")}] = r${len(steps) - 1};
+        out[${place("out", column)}] = r${len(steps) - 1};
 % endif
-    }
-}
+</%def>\

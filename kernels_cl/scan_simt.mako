@@ -4,7 +4,7 @@
 ## prefix; every lane scans its items; each row stores its part with coalesced writes. Between loads, folds and stores, only lanes of the
 ## same row exchange elements: those barriers synchronize a row. Barriers around lane 0 synchronize the work-group.
 ## Launch: one work-group of `lanes` work-items per partition of `part` <= lanes * items elements.
-## Parameters: see scan_common and wg_lookback; phase, exclusive, start_value, total, keeps as in scan_vector; lanes,
+## Parameters: see scan_common and wg_lookback; one_row (each partition is a whole row, and there are no other heads); phase, exclusive, start_value, total, keeps as in scan_vector; lanes,
 ## columns (lanes of a row of the work-group's scan), items (elements of a lane), pad (one unused element of local
 ## memory after each `pad` elements, against bank conflicts; 0: none), window (lanes that look back together), lowerings
 ## (of the barriers `taken`, `loaded`, `summed`, `rows`, `looked`, `prefixes`, `scanned`), attribute and subgroups (see pydp.groups.barrier_plan).
@@ -15,7 +15,7 @@
 <%
     tile = lanes * items
     padded = tile + (tile // pad if pad else 0)
-    has_heads = heads != "none" or rows
+    has_heads = heads != "none" or (rows and not one_row)
     recomputed = f"recompute({capture(common.input_names)}, back, &found)"
 %>
 % if subgroups:
@@ -56,17 +56,21 @@ static long x_at(${common.inputs()}, const long i) {
 ## The row of element i and the element's index in it; `next_in_row` moves on by `columns` elements. A division of 64-bit
 ## integers takes a hundred instructions on GPUs, so there is only one for all elements of a lane if rows are long.
 <%def name="row_of(i, declare=True)">
-% if rows:
+% if one_row:
+    ${"const long row = p; long " if declare else ""}in_row = stretch;
+% elif rows:
     ${"long " if declare else ""}row = (${i}) / row_length${"," if declare else ";"} in_row = (${i}) - row * row_length;
 % endif
 </%def>
 <%def name="next_in_row()">
 % if rows:
         in_row += ${columns};
+%   if not one_row:
         if (in_row >= row_length) {
             row += in_row / row_length;
             in_row %= row_length;
         }
+%   endif
 % endif
 </%def>
 ## Resets the state before an element: a head starts a new segment.
@@ -168,9 +172,9 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
         if (at < count) {
 % if rows:
             tile[AT(at)] = converted(x[X_AT(X_BASE(row), in_row)]);
-%   if heads == "none":
+%   if has_heads and heads == "none":
             heads[at] = (uchar) (in_row == 0);
-%   else:
+%   elif has_heads:
             const long h_base = H_BASE(row);
             heads[at] = (uchar) (in_row == 0 || IS_HEAD(h_base, in_row));
 %   endif
@@ -254,6 +258,10 @@ kernel __attribute__((reqd_work_group_size(${lanes}, 1, 1))) ${attribute} void s
     if (LANE == 0${" && count > 0" if bounded else ""}) {
         VALUE before;
         int have = 0;
+%   if one_row and heads_init:
+        before = INIT;
+        have = 1;
+%   endif
 %   if start != "none":
         if (p == 0) { before = START; have = 1; }
 %   endif

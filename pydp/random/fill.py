@@ -74,28 +74,33 @@ def mapping_of(profile: Profile) -> str:
 def launch_of(device: Any, draw: Draw, n: int) -> tuple[Kernel, tuple[int, ...], tuple[int, ...]]:
     """(kernel, global size, local size) for n elements."""
     profile = device.profile
-    vector = mapping_of(profile) == "vector"
-    lanes = _LANES if vector else 1
     beyond_cache = n * draw.dtype.itemsize > profile.l2_bytes * profile.compute_units
+    key = ("random", draw.kind, draw.dtype, draw.wide, draw.full, beyond_cache)
+    ready, group = device.plans.get(key) or device.plans.make(key, _prepare, device, draw, beyond_cache)
+    if group is None:
+        return ready, (-(-n // _PART),), (1,)
+    items = -(-n // draw.per_block)
+    return ready, (-(-items // group) * group,), (group,)
+
+
+def _prepare(device: Any, draw: Draw, beyond_cache: bool) -> tuple[Kernel, int | None]:
+    """The kernel of a draw, and the size of its work-groups (mapping "simt")."""
+    profile = device.profile
+    vector = mapping_of(profile) == "vector"
     streams = vector and profile.kind == "cpu" and not profile.is_simulator
-    integers = draw.kind == "integers"
     params = {
         "kind": draw.kind,
         "out": c_name(draw.dtype),
-        "lanes": lanes,
+        "lanes": _LANES if vector else 1,
         "wide": draw.wide,
         "part": _PART if vector else 0,
         "streams": streams and beyond_cache,
         "item": draw.dtype.itemsize,
         "full": draw.full,
-        "real": None if integers else c_name(draw.dtype),
+        "real": None if draw.kind == "integers" else c_name(draw.dtype),
     }
     ready = kernel(device, "random_fill.mako", "random_fill", params)
-    if vector:
-        return ready, (-(-n // _PART),), (1,)
-    group = min(_GROUP, profile.max_group_size, ready.max_group_size)
-    items = -(-n // draw.per_block)
-    return ready, (-(-items // group) * group,), (group,)
+    return ready, None if vector else min(_GROUP, profile.max_group_size, ready.max_group_size)
 
 
 def fill_in_parts(limit: int, out: np.ndarray, draw: Draw, place: Place, where: dict[str, Any]) -> None:

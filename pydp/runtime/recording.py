@@ -63,7 +63,8 @@ _NEVER = "cannot be recorded"
 _MOST_SEEN = 512  # calls that were made once
 _MOST_ITEMS = 16  # of a sequence in a key; longer ones may be data
 _MOST_VALUES = 256  # in a key, with the items of nested sequences; a list may contain itself
-_ONE, _SEVERAL, _SCALAR, _EVENT, _NOTHING = "one", "several", "scalar", "event", "nothing"  # what a call returns
+# What a call returns:
+_ONE, _SEVERAL, _SCALAR, _SCALARS, _EVENT, _NOTHING = "one", "several", "scalar", "scalars", "event", "nothing"
 _FIXED = (np.generic, cl.LocalMemory)  # arguments of kernels that a recording may hold
 _Content = tuple[Hashable, Iterable[Any]]
 _Provider = Callable[[Device, Any], tuple[Any, Any]]
@@ -171,8 +172,10 @@ class Recorder:
             return None
         if returned is self._result:
             kind = _NOTHING if returned is None else _SEVERAL if type(returned) is tuple else _ONE
-        elif isinstance(returned, np.generic) and isinstance(self._result, np.ndarray) and not self._result.ndim:
+        elif _is_scalar_of(returned, self._result):
             kind = _SCALAR
+        elif type(returned) is tuple and len(returned) == len(results) > 1 and all(map(_is_scalar_of, returned, results)):
+            kind = _SCALARS
         elif returned is self._event and not made:
             kind = _EVENT
         else:
@@ -199,6 +202,11 @@ class Recorder:
 
     def _slots_of(self, args: list[Any]) -> dict[int, int]:
         return {at: self._slots[id(arg)] for at, arg in enumerate(args) if id(arg) in self._slots}
+
+
+def _is_scalar_of(returned: Any, result: Any) -> bool:
+    """Whether a call returned the element of a result without axes."""
+    return isinstance(returned, np.generic) and isinstance(result, np.ndarray) and not result.ndim
 
 
 def _lies_in_place(array: np.ndarray, operand: Operand) -> bool:
@@ -308,6 +316,8 @@ class Recording:
             return arrays[self.returned[0]]
         if kind is _SCALAR:
             return arrays[self.returned[0]][()]
+        if kind is _SCALARS:
+            return tuple([arrays[at][()] for at in self.returned])
         return tuple([arrays[at] for at in self.returned]) if kind is _SEVERAL else None
 
     def _cover_launches(self, queue: Any, fields: list[FieldData], event: Any, given: list[Any]) -> None:

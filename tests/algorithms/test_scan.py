@@ -234,6 +234,33 @@ def test_every_axis_of_every_shape(device, spec):
             assert np.array_equal(got, np.flip(want, axis) if reverse else want), (shape, axis, reverse)
 
 
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("pad", [0, 4])
+@pytest.mark.parametrize("columns", [7, 8, 9, 24, 40])
+def test_a_work_group_scans_a_row(device, columns, pad):
+    """Rows that fit into local memory: their own items, no heads, no look-back."""
+    spec = SIMT | {"pad": pad}
+    x = integers((5, columns), columns)
+    for axis in (0, 1):
+        for reverse in (False, True):
+            back = np.flip(x.T if axis == 0 else x, axis) if reverse else x.T if axis == 0 else x
+            want = np.cumsum(back, axis, dtype=np.int32)
+            got = pydp.scan(x.T if axis == 0 else x, axis=axis, reverse=reverse, spec=spec)
+            assert np.array_equal(got, np.flip(want, axis) if reverse else want)
+    nested = integers((2, 3, columns, 2), 3)
+    assert np.array_equal(pydp.scan(nested, axis=2, spec=spec), np.cumsum(nested, axis=2, dtype=np.int32))
+    last = "b % 2 ? b : a"  # the last odd value: an operator that does not commute
+    for op, exclusive, init in (("+", True, None), (last, True, 5), (last, False, 5), ("+", False, 5)):
+        got = pydp.scan(x, op, axis=1, exclusive=exclusive, init=init, spec=spec)
+        combine = (lambda a, b: a + b) if op == "+" else (lambda a, b: b if b % 2 else a)
+        rows = [running(row.tolist(), combine, exclusive, init, start=0) for row in x]
+        assert np.array_equal(got, np.array(rows, np.int32)), (op, exclusive, init)
+    field = pydp.field(x)
+    pydp.scan(field, axis=1, out=field, spec=spec)
+    assert np.array_equal(field.get(), np.cumsum(x, axis=1, dtype=np.int32))
+    assert f"partition(s) of {columns} elements" in str(pydp.explain(pydp.scan, x, axis=1, spec=spec))
+
+
 @MAPPINGS
 def test_inputs_and_outputs_with_any_strides(device, mapping):
     base = integers((6, 10, 8, 9), 12)

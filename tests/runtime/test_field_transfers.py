@@ -175,6 +175,7 @@ def test_transposed_copies(device: Any, mapping: str) -> None:
     finally:
         device._profile = before
         device.plans.clear()
+        device.recordings.clear()
 
 
 @pytest.mark.parametrize("apart", [False, True])

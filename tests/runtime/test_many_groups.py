@@ -39,6 +39,7 @@ def test_rows_in_shares(device: Any, launches: Any, monkeypatch: pytest.MonkeyPa
     for rows in (1, 16, 17, 131):
         out = pydp.zeros((2, rows, 5), np.int32, device=device)
         device.plans.clear()
+        device.recordings.clear()
         out[...] = pydp.field(x, device=device)[:, :rows, 1:6]
         assert np.array_equal(out.get(), x[:, :rows, 1:6])
     assert max(whole[1] // part[1] for whole, part in launches) <= most

@@ -45,6 +45,8 @@ def calls(device):
         ),
         "reduce": (lambda x: pydp.reduce(x, device=device), lambda x: x.sum(dtype=np.int64)),
         "reduce rows": (lambda x: pydp.reduce(x, "min", axis=1, keepdims=True), lambda x: x.min(1, keepdims=True)),
+        "min_max": (lambda x: pydp.min_max(x, device=device)[1], lambda x: x.max()),
+        "min_max of rows": (lambda x: pydp.min_max(x, axis=1, device=device)[0], lambda x: x.min(axis=1)),
         "sort": (lambda x: pydp.sort(x, device=device), np.sort),
         "sort descending": (lambda x: pydp.sort(x, descending=True), lambda x: np.sort(x)[..., ::-1]),
         "argsort": (lambda x: pydp.argsort(x, device=device), lambda x: np.argsort(x, kind="stable")),
@@ -80,7 +82,7 @@ def test_repeated_calls(device, counted, name, kind):
         np.testing.assert_array_equal(host(got), reference(x), err_msg=f"call {turn}")
     if kind != "numpy" or device.profile.shares_host_memory:
         assert counted or not recordings(device), name
-    if name in ("scan", "reduce", "sort", "matmul", "histogram", "histogram of many edges") and kind != "numpy":
+    if name in ("scan", "reduce", "min_max", "sort", "matmul", "histogram", "histogram of many edges") and kind != "numpy":
         assert len(counted) == 4, "the second call is recorded, four run from it"
 
 

@@ -148,7 +148,9 @@ def perform(request: Request) -> Any:
     found = call.finish(*results)
     if request.where["out"] is not None:
         return found
-    return tuple(_scalar(one) for one in found) if isinstance(found, tuple) else _scalar(found)
+    if not isinstance(found, tuple):
+        return _scalar(found)
+    return tuple(_scalar(one) for one in found) if any(_scalar(one) is not one for one in found) else found
 
 
 def _moved(given: Operand, source: Operand) -> bool:

@@ -12,7 +12,7 @@ from pydp.algorithms.lookback import descriptors, words_per_slot
 from pydp.algorithms.operators import Operator
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.scan.layout import Layout
-from pydp.algorithms.scan.policy import ScanSpec, cut_columns, looking, partition, waiting
+from pydp.algorithms.scan.policy import ScanSpec, cut_columns, looking, partition, row_items, waiting
 from pydp.dtypes import c_declarations, c_name
 from pydp.errors import OutOfResources
 from pydp.groups.barrier_plan import Widths, build_kernel, describe_barriers
@@ -105,8 +105,10 @@ def _waiting(profile: Any, job: Job, spec: ScanSpec, phase: str, nbytes: int) ->
     }
 
 
-def parameters(device: Any, job: Job, spec: ScanSpec, phase: str, template: str) -> dict[str, object]:
-    """Template parameters of the kernels for flat scans and scans of rows."""
+def parameters(
+    device: Any, job: Job, spec: ScanSpec, phase: str, template: str, one_row: bool = False
+) -> dict[str, object]:
+    """Template parameters of the kernels for flat scans and scans of rows. one_row: each partition is a row."""
     profile, layout = device.profile, job.layout
     units = [unit_of(step) for step in layout.step]
     rows = layout.rows > 1
@@ -125,7 +127,7 @@ def parameters(device: Any, job: Job, spec: ScanSpec, phase: str, template: str)
     }
     if simt:
         lanes = {"lanes": spec.lanes, "columns": spec.columns, "items": spec.items, "pad": spec.pad}
-        return shared | lanes | {"window": looking(spec)}
+        return shared | lanes | {"window": looking(spec), "one_row": one_row}
     return shared | {
         "identity": job.operator.identity_text or "",
         "nontemporal": spec.nontemporal and bool(wide),
@@ -173,9 +175,14 @@ class WalkPlan:
 
     def _cut(self, device: Any) -> bool:
         """Set the partitions and the launch shape. Returns whether no partition needs a prefix of another one."""
-        job, spec = self.job, self.spec
-        self.size = job.layout.size
-        self.part = self._part(device)
+        job, layout = self.job, self.job.layout
+        items = None
+        if self.rows and job.heads == "none":
+            items = row_items(device.profile, self.spec, layout.n, job.value.itemsize)
+        self.one_row = items is not None
+        self.spec = spec = self.spec if items is None else replace(self.spec, items=items)
+        self.size = layout.size
+        self.part = self._part(device) if items is None else layout.n
         self.parts = self.aggregates = -(-self.size // self.part)
         self.slot_bytes = job.value.itemsize
         self.group = (1,) if spec.mapping == "vector" else (spec.lanes,)
@@ -188,7 +195,7 @@ class WalkPlan:
 
     def _kernel(self, device: Any, phase: str) -> Kernel:
         template = f"scan_{self.spec.mapping}.mako"
-        return _built(device, template, self.spec, parameters(device, self.job, self.spec, phase, template))
+        return _built(device, template, self.spec, parameters(device, self.job, self.spec, phase, template, self.one_row))
 
     def _part(self, device: Any) -> int:
         """Elements of a partition: small enough to give all cores work, a multiple of the row length for short rows."""

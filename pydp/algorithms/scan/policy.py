@@ -92,6 +92,7 @@ class ScanProblem(Problem):
 
 MOST_COLUMNS = 8192  # of a strip: work-items keep their values in private memory
 _SIGNALLED = 64  # columns of a strip with look-back, whose values are published one word at a time
+_MOST_ROW_ITEMS = 63
 WINDOWS = (1, 2, 4, 8, 16, 32, 64)
 WINDOW = 32  # lanes that look back together on GPUs: the lanes of the narrowest subgroups with a barrier of their own
 SMALL = 4096  # partitions are not made smaller than this to give more cores work
@@ -106,6 +107,20 @@ def partition(spec: ScanSpec, size: int, units: int) -> int:
         return spec.lanes * spec.items
     share = -(-size // (4 * units))
     return min(spec.part, max(SMALL, -(-share // 1024) * 1024))
+
+
+def row_items(profile: Profile, spec: ScanSpec, n: int, item_bytes: int) -> int | None:
+    """Elements of a lane if a work-group scans one whole row of n elements: none waits for another, and the kernel needs
+    no heads. None for rows that do not fit into local memory, for short ones (a work-group scans several), and on CPUs.
+    The number is odd, so that lanes read from different banks.
+    """
+    if spec.mapping != "simt" or 4 * n <= spec.lanes * spec.items:
+        return None
+    items = -(-n // spec.lanes) | 1
+    tile, sums = spec.lanes * items, spec.lanes + 2 * (spec.lanes // spec.columns)
+    tile += tile // spec.pad if spec.pad else 0
+    fits = tile * item_bytes + sums * (item_bytes + 1) <= profile.local_bytes
+    return items if fits and items <= _MOST_ROW_ITEMS else None
 
 
 def looking(spec: Any) -> int:
@@ -272,7 +287,13 @@ class _Size:
         self.size = 1 << (problem.log_rows + problem.log_n)
         self.units = profile.compute_units
         self.part = partition(spec, self.size, self.units)
+        n = 1 << problem.log_n
+        whole = problem.log_rows > 0 and not problem.segments and not problem.columns
+        items = row_items(profile, spec, n, self.item) if whole else None
+        if items is not None:
+            self.part, self.spec = n, dataclasses.replace(spec, items=items)
         self.parts = max(1, -(-self.size // self.part))
+        self.alone = items is not None or self.parts == 1  # no partition needs a prefix of another one
         self.bytes = float(self.size * self.item)
         cpu = profile.kind == "cpu"
         self.near = cpu and 2 * self.bytes < 0.75 * profile.l2_bytes * self.units
@@ -282,7 +303,7 @@ class _Size:
     @property
     def looks(self) -> float:
         """Signals on the critical path: one per partition if chained, few with look-back."""
-        if self.spec.strategy == "reduce_then_scan" or self.parts == 1:
+        if self.spec.strategy == "reduce_then_scan" or self.alone:
             return 0.0
         if self.spec.mapping == "simt":
             return chain_signals(self.spec, self.parts)
@@ -299,7 +320,7 @@ def counts(profile: Profile, problem: ScanProblem, spec: ScanSpec) -> Counts:
     if _columns(problem, spec):
         return Counts(problem.dtype, tuple(_down(size)))
     lanes = spec.mapping == "simt"
-    if size.parts == 1:
+    if size.alone:
         phases = [_lanes(size, "scan") if lanes else _scanned(size, 1, 1.0)]
     elif spec.strategy == "reduce_then_scan":
         reduced = _lanes(size, "reduce") if lanes else _reduced(size)

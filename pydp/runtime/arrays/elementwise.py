@@ -31,6 +31,9 @@ _UFUNCS = {
 }
 _PAIR = cl.cltypes.ulong2
 _KNOWN_STRIDES = (0, 1, -1)  # strides for which kernels are made; with others, vectors are slower than elements
+_ITEM_BYTES = 16  # of an array for a work-item on a GPU
+_MOST_ITEMS = 8
+_RESIDENT = 2048  # work-items that a compute unit of a GPU runs at once
 _SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
 # Dtypes that cannot be kernel arguments, and the dtypes that carry their values.
 _BY_VALUE: dict[np.dtype, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(np.bool_): np.dtype(np.uint8)}
@@ -218,23 +221,25 @@ def prepare(
         last = {name: one[-1] for name, one in zip(names, strides, strict=True)}
     dtypes = tuple(one.dtype for one in inputs)
     numbers = tuple(not isinstance(one, Operand) for one in inputs)
+    columns, rows = sizes[-1], prod(sizes[:-1])
+    across, along = _group(device.profile, columns, rows)
+    items = items_of(device.profile, columns, rows, across, [target.dtype, *(one.dtype for one in arrays)])
     params = {
         "name": name,
+        "items": items,
         "kind": "steps" if steps else "call",
         "rank": len(sizes),
         "last": last,
         "function": function,
         **_params(steps, dtypes, numbers, target.dtype),
     }
-    columns, rows = sizes[-1], prod(sizes[:-1])
     axes = len(sizes) - (last is not None)  # whose strides are arguments
     rest = [np.int64(one[axis]) for axis in range(axes) for one in strides]
     rest += [np.int64(size) for size in sizes[1:-1]]
     rest += [np.int64(rows), np.int64(columns)] if axes else [np.int64(columns)]
-    across, along = _group(device.profile, columns, rows)
     groups = -(-rows // along)  # split evenly over dimension 2 if too many for dimension 1
     shares = -(-groups // MOST_GROUPS)
-    global_size = (-(-columns // across) * across, -(-groups // shares) * along, shares)
+    global_size = (-(-columns // (items * across)) * across, -(-groups // shares) * along, shares)
     ready = kernel(device, "elementwise.mako", name, params)
     return Prepared(ready, global_size, (across, along, 1), tuple(rest))
 
@@ -315,3 +320,13 @@ def _group(profile: Any, columns: int, rows: int) -> tuple[int, int]:
     across = min(most, 1 << max(columns - 1, 0).bit_length())
     along = min(most // across, 1 << max(rows - 1, 0).bit_length(), profile.max_item_sizes[1], 16)
     return across, max(along, 1)
+
+
+def items_of(profile: Any, columns: int, rows: int, across: int, dtypes: Sequence[np.dtype]) -> int:
+    """Elements of a work-item, a power of two: about 16 bytes of each array on a GPU whose work-items all have some,
+    else 1. On a CPU, a work-group is a loop, and the compiler chooses."""
+    enough = columns * rows // (_RESIDENT * profile.compute_units)
+    if profile.mapping == "vector" or not enough:
+        return 1
+    most = min(max(_ITEM_BYTES // max(one.itemsize for one in dtypes), 1), _MOST_ITEMS, enough, -(-columns // across))
+    return 1 << most.bit_length() - 1

@@ -17,6 +17,7 @@ from pydp.runtime.memory import host_memory
 from pydp.runtime.memory.deferred_release import hold
 from pydp.runtime.memory.storage import Storage
 from pydp.runtime.placement import ARRAYS, Array, check_writable, home_of
+from pydp.runtime.recording import recorded
 from pydp.space import integers
 
 _F = TypeVar("_F", bound=FieldData)
@@ -121,11 +122,7 @@ def assign(target: FieldData, value: Any) -> None:
     """``target[...] = value``. A number, array-like, Field or pyopencl Array is broadcast and converted."""
     check_writable(target, "the field")
     if isinstance(value, (FieldData, Array)):
-        call = Call.begin({"value": value}, out=target, device=target.device)
-        source = call.input("value")
-        out = call.output(target.shape, target.dtype)
-        call.copy(source, out)
-        call.finish()
+        _copy(value, target)
         return
     values = _converted(value, target)
     if target.size == 0:
@@ -136,6 +133,15 @@ def assign(target: FieldData, value: Any) -> None:
         _write(target, values, blocking=True)
     else:
         assign(target, _uploaded(target._storage, values))
+
+
+@recorded
+def _copy(value: Any, target: Any) -> None:
+    """``target[...] = value`` of a Field or pyopencl Array."""
+    call = Call.begin({"value": value}, out=target, device=target.device)
+    source = call.input("value")
+    call.copy(source, call.output(target.shape, target.dtype))
+    call.finish()
 
 
 def _converted(value: Any, target: FieldData) -> np.ndarray:
@@ -223,6 +229,7 @@ def copy_out(field: FieldData, target: Any, blocking: bool) -> cl.Event | None:
     return field.event
 
 
+@recorded
 def converted(field: FieldData, dtype: Any = None) -> Any:
     """Copy a field to a new C-contiguous field, converted to `dtype` if given."""
     call = Call.begin({"field": field})
