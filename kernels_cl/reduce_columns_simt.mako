@@ -1,4 +1,6 @@
-## Folds along an axis with adjacent columns (GPU mapping): each lane folds a part of one column, in order.
+## Folds along an axis with adjacent columns (GPU mapping): each lane folds a part of one column, in order. It loads a
+## few elements before it folds them in pairs, and folds blocks of these: loads do not wait for one another, and sums of
+## floats lose few roundings.
 ## Launch: one work-item for a column of a part; columns vary fastest, then rows. The last work-group may have idle
 ## work-items. Results are stored as (parts, outer rows, columns).
 ## Parameters: declarations, operator (C function `T combine(T, T)`), source, accumulator (C types), convert (C
@@ -8,6 +10,7 @@
 ##   pass), target (C type of the results).
 <%namespace name="parts" file="reduce_parts.mako"/>
 <%namespace name="hooks" file="reduce_hooks.mako"/>
+<% together = 8 %>
 ${declarations}
 ${operator}
 % if hook:
@@ -45,10 +48,25 @@ kernel void reduce_columns(global const ${source}* restrict x, const ulong offse
         }
         ${hooks.store(hook, last, "get_global_id(0)", "sum")}
 % else:
-        ${accumulator} sum = converted(x[0]);
-        for (long i = 1; i < length; ++i) {
+        ${accumulator} sum;
+        for (long i = 0; i < length;) {
+            const long end = min(i + ${1 + 32 * together}, length);
+            ${accumulator} block = converted(x[0]);
+            const int first = i == 0;
             x += step;
-            sum = combine(sum, converted(x[0]));
+            for (++i; i + ${together} <= end; i += ${together}) {
+% for k in range(together):
+                const ${source} x_${k} = x[${k} * step];
+% endfor
+                ${parts.fold_in_pairs(accumulator, [f"converted(x_{k})" for k in range(together)])}
+                block = combine(block, pair_0);
+                x += ${together} * step;
+            }
+            for (; i < end; ++i) {
+                block = combine(block, converted(x[0]));
+                x += step;
+            }
+            if (first) sum = block; else sum = combine(sum, block);
         }
         result[get_global_id(0)] = ${parts.seeded(initial, "sum")};
 % endif

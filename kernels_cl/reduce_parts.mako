@@ -55,3 +55,17 @@ typedef ${accumulator}${width} results${width} __attribute__((aligned(sizeof(${a
 <%def name="limit_arguments(bounded)">${", global const long* restrict length, const ulong unit" if bounded else ""}</%def>
 <%def name="limit(bounded)">${"const ulong n = ((ulong) length[0] + unit - 1) / unit;" if bounded else ""}</%def>
 <%def name="seeded(initial, value)">${f'combine(initial[initial_offset], {value})' if initial else value}</%def>
+## Declares `pair_0`, the fold of some values in pairs, pairs of pairs and so on, in order: rounding errors of floats grow
+## with the logarithm of their number.
+<%def name="fold_in_pairs(accumulator, values)">
+% for k, value in enumerate(values):
+            ${accumulator} pair_${k} = ${value};
+% endfor
+<% distance = 1 %>
+% while distance < len(values):
+%   for k in range(0, len(values) - distance, 2 * distance):
+            pair_${k} = combine(pair_${k}, pair_${k + distance});
+%   endfor
+<% distance *= 2 %>
+% endwhile
+</%def>

@@ -94,7 +94,7 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
 %   if early:
         if ((long) (tile + 1) * ${tile} <= count) {
             ${load_early()}
-            ${fold_in_pairs([f"converted(early_x[{k}])" for k in range(waves * items)])}
+            ${parts.fold_in_pairs(accumulator, [f"converted(early_x[{k}])" for k in range(waves * items)])}
             ${virtual.fold("sum", "pair_0", "tile == 0")}
         } else
 %   endif
@@ -142,21 +142,6 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
         result[get_group_id(0)] = ${parts.seeded(initial, "sum")};
 % endif
 }
-##
-## Declares `pair_0`, the fold of some values in pairs, pairs of pairs and so on: rounding errors of floats grow with the
-## logarithm of their number.
-<%def name="fold_in_pairs(values)">
-% for k, value in enumerate(values):
-            ${accumulator} pair_${k} = ${value};
-% endfor
-<% distance = 1 %>
-% while distance < len(values):
-%   for k in range(0, len(values) - distance, 2 * distance):
-            pair_${k} = combine(pair_${k}, pair_${k + distance});
-%   endfor
-<% distance *= 2 %>
-% endwhile
-</%def>
 ##
 ## Loads a lane's elements of a whole tile.
 <%def name="load_early()">

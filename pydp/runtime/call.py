@@ -301,7 +301,9 @@ class Call:
         self._not_recorded()
         buffers = [arg.buffer if type(arg) is Operand else arg for arg in args]
         try:
-            event = self.event = hold(command(self.queue, *buffers, wait_for=self._waits or None, **options))
+            event = self.event = hold(
+                host_memory.enqueued(command, self.queue, *buffers, wait_for=self._waits or None, **options)
+            )
         except BaseException as error:
             self._cover_command(error)
             raise
@@ -382,8 +384,9 @@ class Call:
         if values.size:
             start = operand.offset * operand.dtype.itemsize
             raw = values.reshape(-1).view(np.uint8)
-            cl.enqueue_copy(
-                self.queue, raw, operand.buffer, src_offset=start, is_blocking=True, wait_for=self._waits or None
+            waits = self._waits or None
+            host_memory.enqueued(
+                cl.enqueue_copy, self.queue, raw, operand.buffer, src_offset=start, is_blocking=True, wait_for=waits
             )
             self._waits = []
         return values

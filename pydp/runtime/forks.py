@@ -121,11 +121,12 @@ def _in_child() -> None:
 def _driver_is_loaded() -> bool:
     """Whether pyopencl has loaded a driver in a process in which pydp has not used one; False if unknown.
 
-    At the first query of platforms, the loader loads the libraries that the .icd files name.
+    At the first query of platforms, the loader loads the libraries that the .icd files name. Their files may have other
+    version numbers: libnvidia-opencl.so.1 is a link to the file of the driver's version.
     """
     if "pyopencl" not in sys.modules:
         return False
-    libraries = _libraries_of_loader()
+    libraries = {"".join(one.partition(".so")[:2]) for one in _libraries_of_loader()}
     try:
         mapped = Path("/proc/self/maps").read_text(errors="replace").splitlines()
     except OSError:

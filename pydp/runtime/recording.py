@@ -174,7 +174,7 @@ class Recorder:
             kind = _NOTHING if returned is None else _SEVERAL if type(returned) is tuple else _ONE
         elif _is_scalar_of(returned, self._result):
             kind = _SCALAR
-        elif type(returned) is tuple and len(returned) == len(results) > 1 and all(map(_is_scalar_of, returned, results)):
+        elif type(returned) is tuple and len(returned) == len(results) and all(map(_is_scalar_of, returned, results)):
             kind = _SCALARS
         elif returned is self._event and not made:
             kind = _EVENT

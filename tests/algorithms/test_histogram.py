@@ -357,7 +357,7 @@ def test_explain(device: Any) -> None:
         assert "w_step" in text and kernel == name  # sums of weights are no counts in local memory
     assert pydp.explain(pydp.bincount, x, None, 300).facts["bins"] == 300
     many = np.zeros(100_000, np.int32)
-    for spec, words in ((None, "no atomics"), ({"mapping": "simt"}, "virtual wavefront(s)")):
+    for spec, words in (({"mapping": "vector"}, "no atomics"), ({"mapping": "simt"}, "virtual wavefront(s)")):
         said = str(pydp.explain(pydp.histogram, many, 20, (0, 9), spec=spec))
         assert words in said and "a reduction adds their bins" in said and "no range given" not in said
     said = str(pydp.explain(pydp.histogram, many, 20, (0, 9), spec={"parts": 3, "mapping": "vector"}))

@@ -332,8 +332,9 @@ def test_explanations_of_arrays_beyond_the_hosts_memory(small: Any) -> None:
     for function, named in ((pydp.scan, {"dtype": np.int64}), (pydp.argsort, {})):
         with pytest.raises(pydp.OutOfResources, match="no host can hold"):
             pydp.explain(function, np.broadcast_to(np.uint8(1), 1 << 60), **named)
-    with pytest.raises(pydp.OutOfResources, match="cannot allocate"):
-        pydp.explain(pydp.matmul, x.reshape(1 << 22, -1), x.reshape(-1, 1 << 22))
+    if small.kind == "cpu":  # drivers of GPUs allocate a buffer at its first use
+        with pytest.raises(pydp.OutOfResources, match="cannot allocate"):
+            pydp.explain(pydp.matmul, x.reshape(1 << 22, -1), x.reshape(-1, 1 << 22))
 
 
 def test_an_array_beyond_the_real_limit(device: Any) -> None:

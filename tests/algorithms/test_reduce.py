@@ -278,6 +278,11 @@ def test_sums_of_floats_are_accurate(device: Any, value: float) -> None:
     for shape, axis in (((-1, 8), 0), ((1 << 13, -1), 0), ((-1, 1 << 16), 1), ((4, -1, 32), 1), ((-1, 100_000), 0)):
         part = columns[: len(columns) // abs(shape[-1]) * abs(shape[-1])].reshape(shape)
         assert _error(pydp.reduce(part, axis=axis), part, axis) <= 1e-6, (shape, axis)
+    if not device.profile.is_simulator and not short:
+        column = columns[: 1 << 22].reshape(-1, 2)  # a lane of a GPU adds thousands of elements
+        spec = {"mapping": "simt", "busy": 1}
+        assert _error(pydp.reduce(column, axis=0, spec=spec), column, 0) <= 1e-6
+        assert _error(pydp.reduce(x, spec=spec), x) <= 1e-6
 
 
 def test_sums_of_other_floats_are_accurate(device: Any) -> None:

@@ -78,7 +78,7 @@ def test_large_elements_where_the_sample_is_taken(device):
     needs.endless_loops(device)
     if device.profile.mapping == "simt":
         with pytest.raises(pydp.InvalidArgument, match="'filter' has no mapping 'simt'"):
-            pydp.top_k(np.zeros(99, np.float32), 9, spec={"strategy": "filter"})
+            pydp.top_k(np.zeros(99, np.float32), 9, spec={"strategy": "filter", "mapping": "simt"})
         pytest.skip("the filter runs in the mapping vector only; others are refused")
     n, runs, random = 1 << 16, 256, 1  # runs of 16 adjacent elements, as top_k_candidates draws them
     x = np.random.default_rng(7).standard_normal(n).astype(np.float32)

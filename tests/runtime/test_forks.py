@@ -18,7 +18,7 @@ SCRIPT = Path(__file__).with_name("run_forks.py")
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not list loaded libraries")
 @pytest.mark.parametrize("variable", forks.LOADER_VARIABLES)
-@pytest.mark.parametrize("form", ["folder", "file", "library", "another first"])
+@pytest.mark.parametrize("form", ["folder", "file", "library", "another first", "version"])
 def test_a_loaded_driver_is_found(variable: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import pyopencl._cl
 
@@ -26,6 +26,7 @@ def test_a_loaded_driver_is_found(variable: str, form: str, tmp_path: Path, monk
     (tmp_path / "a.icd").write_text(f"{library}\n")
     others = f"/nowhere/libnone.so{os.pathsep}{library}"
     values = {"folder": tmp_path, "file": tmp_path / "a.icd", "library": library, "another first": others}
+    values["version"] = f"{library}.1"  # a link to a file with another version number
     monkeypatch.setattr(forks, "VENDORS", tmp_path / "none")
     for name in forks.LOADER_VARIABLES:
         monkeypatch.delenv(name, raising=False)

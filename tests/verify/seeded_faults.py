@@ -28,6 +28,6 @@ def endless_scan() -> None:
             return text
         before, after = text.split(" void scan(")
         head, body = after.split(") {", 1)
-        return f"{before} void scan({head}) {{ volatile int endless = 1; while (endless) {{}}{body}"
+        return f"{before} void scan({head}) {{ local volatile int endless; endless = 1; while (endless) {{}}{body}"
 
     program.render = render

@@ -239,5 +239,5 @@ def mma_phase(profile: Profile, problem: MatmulProblem, spec: MatmulSpec, part_k
         read=once if once < profile.l2_bytes / 2 else max(once, moved),
         written=float(batches * m * n * parts * c_item), cached=local * groups * steps / hidden,
         balance=spread(groups, profile.compute_units), barriers=steps, local_bytes=int(spec.buffers * staged),
-        registers=registers, access=16,
+        registers=registers, access=32,  # two vectors of a lane are loaded together
     )  # fmt: skip

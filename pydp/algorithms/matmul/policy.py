@@ -161,7 +161,7 @@ def _staged(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
     blocks = batches * -(-m // spec.tile_m) * -(-n // spec.tile_n)
     parts = 1
     if profile.kind == "gpu" and 0 < blocks < profile.compute_units:
-        parts = max(1, min(32, 2 * profile.compute_units // blocks, k // (8 * spec.tile_k)))
+        parts = max(1, min(_MOST_PARTS, 2 * profile.compute_units // blocks, k // (8 * spec.tile_k)))
     return altered(spec, parts=parts)
 
 
@@ -227,11 +227,26 @@ def _space(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:
         def pad(tile: int, tile_k: int, width: int) -> int:
             return staged_rows(banks, tile, tile_k, width, lane_bytes(how)).pad
 
-        found += staged_space(first, block, pad, functools.partial(_unroll, profile, how))
+        steps = functools.partial(_unroll, profile, how)
+        found += staged_space(first, block, pad, steps, functools.partial(_parts_of, profile, problem))
         if first.mapping == "simt":
             found += [altered(spec, buffers=1) for spec in _staged_candidates(profile, problem)]
             found += mma_space(profile, problem) if problem.method != "staged" else []
     return list(dict.fromkeys(found))
+
+
+_MOST_PARTS = 32
+_GROUPS = (4, 16)  # of a compute unit of a GPU: fewer leave its memory idle, more cost time to add their results
+
+
+def _parts_of(profile: Profile, problem: MatmulProblem, tile_m: int, tile_n: int, tile_k: int) -> tuple[int, ...]:
+    """Powers of two of parts of k with which such tiles fill a GPU; none where they do without."""
+    blocks = problem.batches * -(-problem.m // tile_m) * -(-problem.n // tile_n)
+    small = problem.batches * -(-problem.m // 32) * -(-problem.n // 32)
+    if profile.kind != "gpu" or not blocks or small >= _GROUPS[0] * profile.compute_units:
+        return ()
+    most = [min(_MOST_PARTS, groups * profile.compute_units // blocks, problem.k // (8 * tile_k)) for groups in _GROUPS]
+    return tuple(1 << one.bit_length() - 1 for one in most if one)
 
 
 _METHODS = {("vector", "packed"), ("vector", "direct"), ("vector", "thin"), ("simt", "staged"), ("simt", "mma")}

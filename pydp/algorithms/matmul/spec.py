@@ -158,10 +158,15 @@ def registers_of(words: int, spec: MatmulSpec) -> int:
 
 
 def staged_space(
-    first: MatmulSpec, block: int, pad: Callable[[int, int, int], int], unroll: Callable[[int, int], int]
+    first: MatmulSpec,
+    block: int,
+    pad: Callable[[int, int, int], int],
+    unroll: Callable[[int, int], int],
+    parts_of: Callable[[int, int, int], tuple[int, ...]],
 ) -> list[MatmulSpec]:
-    """Tiles and groups of the staged kernel; `pad(tile, tile_k, width)` is the padding of the bank model, and
-    `unroll(results, tile_k)` the steps of k per iteration.
+    """Tiles and groups of the staged kernel; `pad(tile, tile_k, width)` is the padding of the bank model,
+    `unroll(results, tile_k)` the steps of k per iteration, and `parts_of(tile_m, tile_n, tile_k)` the parts of k that
+    give a GPU enough groups.
 
     Only a few if the default is not staged: on a CPU they serve as a comparison."""
     found = []
@@ -176,7 +181,7 @@ def staged_space(
         )  # fmt: skip
         found += [
             altered(spec, parts=parts, buffers=buffers)
-            for parts in ((1,) if few else dict.fromkeys((1, first.parts)))
+            for parts in ((1,) if few else dict.fromkeys((1, first.parts, *parts_of(tm, tn, tk))))
             for buffers in ((2,) if few else (2, 1))
         ]
     return found

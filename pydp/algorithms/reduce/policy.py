@@ -201,7 +201,10 @@ def _default(profile: Profile, problem: ReduceProblem) -> ReduceSpec:
             joined=256 if unlimited and problem.record_bytes is None else 0,
         )
         return found if problem.hooks is None else _with_hooks(found, problem)
-    base = ReduceSpec("simt", 0, 1, lanes, 4, 1, 8 * lanes, 2**30, 8 * profile.compute_units, 1, 2**40)
+    longest = 2**30
+    if "float" in problem.dtype or "complex" in problem.dtype:  # a lane adds few elements, for the accuracy of sums
+        longest = 2**12 if problem.columns else 256 * lanes
+    base = ReduceSpec("simt", 0, 1, lanes, 4, 1, 8 * lanes, longest, 8 * profile.compute_units, 1, 2**40)
     # With a commutative operator, adjacent lanes read adjacent elements: one virtual wavefront after the other.
     return replace(base, items=1, waves=8) if problem.commutes else base
 

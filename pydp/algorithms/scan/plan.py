@@ -195,7 +195,8 @@ class WalkPlan:
 
     def _kernel(self, device: Any, phase: str) -> Kernel:
         template = f"scan_{self.spec.mapping}.mako"
-        return _built(device, template, self.spec, parameters(device, self.job, self.spec, phase, template, self.one_row))
+        params = parameters(device, self.job, self.spec, phase, template, self.one_row)
+        return _built(device, template, self.spec, params)
 
     def _part(self, device: Any) -> int:
         """Elements of a partition: small enough to give all cores work, a multiple of the row length for short rows."""

@@ -110,9 +110,9 @@ def partition(spec: ScanSpec, size: int, units: int) -> int:
 
 
 def row_items(profile: Profile, spec: ScanSpec, n: int, item_bytes: int) -> int | None:
-    """Elements of a lane if a work-group scans one whole row of n elements: none waits for another, and the kernel needs
-    no heads. None for rows that do not fit into local memory, for short ones (a work-group scans several), and on CPUs.
-    The number is odd, so that lanes read from different banks.
+    """Elements of a lane if a work-group scans one whole row of n elements: no work-group waits for another, and the
+    kernel needs no heads. None for rows that do not fit into local memory, for short ones (a work-group scans several),
+    and on CPUs. The number is odd, so that lanes read from different banks.
     """
     if spec.mapping != "simt" or 4 * n <= spec.lanes * spec.items:
         return None

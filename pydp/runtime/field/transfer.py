@@ -46,8 +46,8 @@ def read(field: FieldData, values: np.ndarray, blocking: bool = True) -> cl.Even
         call.finish()
         return event
     waits = storage.waits(queue)
-    event = cl.enqueue_copy(
-        queue, _raw(values), storage.buffer, src_offset=field.offset * size, is_blocking=blocking,
+    event = host_memory.enqueued(
+        cl.enqueue_copy, queue, _raw(values), storage.buffer, src_offset=field.offset * size, is_blocking=blocking,
         wait_for=waits or None,
     )  # fmt: skip
     event = hold(event, blocking)
@@ -98,8 +98,8 @@ def _write(field: FieldData, values: np.ndarray, blocking: bool) -> cl.Event:
     queue = storage.device.queue
     if field.is_contiguous:
         waits = storage.waits(queue)
-        event = cl.enqueue_copy(
-            queue, storage.buffer, _raw(values), dst_offset=field.offset * size, is_blocking=blocking,
+        event = host_memory.enqueued(
+            cl.enqueue_copy, queue, storage.buffer, _raw(values), dst_offset=field.offset * size, is_blocking=blocking,
             wait_for=waits or None,
         )  # fmt: skip
         event = hold(event, blocking)
@@ -170,9 +170,10 @@ def _fill(target: FieldData, value: np.ndarray) -> None:
     storage.check_alive()
     queue = storage.device.queue
     pattern = value.reshape(1).view(np.uint8)
-    event = cl.enqueue_fill_buffer(
-        queue, storage.buffer, pattern, target.offset * size, target.nbytes, wait_for=storage.waits(queue) or None
-    )
+    event = host_memory.enqueued(
+        cl.enqueue_fill_buffer, queue, storage.buffer, pattern, target.offset * size, target.nbytes,
+        wait_for=storage.waits(queue) or None,
+    )  # fmt: skip
     storage.note(event, queue, written=True)
 
 

@@ -121,6 +121,21 @@ def create(context: cl.Context, flags: int, nbytes: int, host: Any = None) -> cl
         raise
 
 
+def enqueued(command: Any, queue: cl.CommandQueue, *args: Any, **options: Any) -> Any:
+    """Call one of pyopencl's `enqueue_...` functions with pydp's errors.
+
+    Some drivers allocate a buffer at its first use. If the device has too little memory, the memory that pydp keeps for
+    later calls is released, and the command is tried again.
+    """
+    for last_try in (False, True):
+        try:
+            return command(queue, *args, **options)
+        except cl.MemoryError as error:
+            if last_try or not QueueMemory.drop_all(queue):
+                raise OutOfResources(f"the device has not enough memory for the arrays of a call: {error}") from None
+    raise AssertionError("the loop returns or raises")
+
+
 def make_visible(queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int) -> cl.Event:
     """Wait until the device's writes to an in-place buffer are visible to the host; returns the event of the unmap.
 

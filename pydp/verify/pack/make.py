@@ -270,7 +270,7 @@ class _Pack:
 
     def _stream(self, name: str) -> dict[str, Any]:
         items = self.target.profile.compute_units * 16 * _GROUP
-        each = _COPIED // (16 * items)
+        each = max(1, _COPIED // (16 * items))
         size = 16 * each * items
         args = [Absent(size), Absent(size), np.int32(each), np.int64(items)]
         work = size * (2.0 if name == "limit_copy" else 1.0)
