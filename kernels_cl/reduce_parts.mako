@@ -13,6 +13,15 @@ def pairwise(function, values):
 <%def name="functions(source, accumulator, convert)">
 static ${accumulator} converted(const ${source} x) { return ${convert}; }
 </%def>
+## Prefetches what a loop reads after 4 KB more: `nbytes` bytes from `pointer` on. prefetch: whether the compiler has the
+## built-in, which takes a pointer to the default address space.
+<%def name="ahead(nbytes, pointer='x')">
+% if prefetch:
+% for place in range(0, nbytes, 64):
+                __builtin_prefetch((const void*) (size_t) ((global const uchar*) (${pointer}) + ${4096 + place}));
+% endfor
+% endif
+</%def>
 ## Vectors of adjacent elements, accessed by pointer: some drivers split vloadn and vstoren into pairs of elements.
 <%def name="loads(source, width, name='LOAD', type='elements')">
 <% w = width %>

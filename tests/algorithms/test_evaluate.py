@@ -255,6 +255,42 @@ def test_shifts(device):
 
 
 @pytest.mark.oclgrind
+@pytest.mark.oclgrind
+def test_functions_of_rows(device):
+    """Rows of whole vectors and rests, with rows, columns and elements that are repeated; several parts of a long row."""
+    rng = np.random.default_rng(3)
+
+    def values(*shape):
+        return rng.random(shape, np.float32)
+
+    long = 40 if device.profile.is_simulator else 9000
+    shapes = [
+        ((3, 37), (3, 1), (37,)),
+        ((3, 37), (1, 1), (3, 37)),
+        ((2, 15), (2, 1), (15,)),
+        ((2, 16), (2, 1), (1, 16)),
+    ]
+    shapes += [
+        ((long,), (1,), (long,)),
+        ((2, long), (2, 1), (long,)),
+        ((2, 3, 33), (3, 1), (2, 1, 1)),
+        ((600, 17), (600, 1), ()),
+    ]
+    for shape in shapes[:6] if device.profile.is_simulator else shapes:
+        x, y, z = (values(*one) for one in shape)
+        got = pydp.evaluate("exp(x - y) * z", x=x, y=y, z=z)
+        np.testing.assert_allclose(got, np.exp(x - y) * z, rtol=1e-6, err_msg=str(shape))
+    x, y = values(6, 40), values(6, 1)
+    field = pydp.field(x, device=device)
+    pydp.evaluate("exp(x - y)", x=field, y=y, out=field)  # in place
+    np.testing.assert_allclose(field.get(), np.exp(x - y), rtol=1e-6)
+    framed = pydp.zeros((6, 50), np.float32, device=device)  # rows apart, columns, backwards
+    pydp.evaluate("exp(x - y)", x=pydp.field(x, device=device), y=y, out=framed[:, 5:45])
+    np.testing.assert_allclose(framed.get(), np.pad(np.exp(x - y), ((0, 0), (5, 5))), rtol=1e-6)
+    for view in (x.T, x[:, ::-1], x[::-1], x[:, ::2]):
+        np.testing.assert_allclose(pydp.evaluate("exp(x)", x=pydp.field(view)), np.exp(view), rtol=1e-6)
+
+
 def test_bools_of_vectors(device):
     x, y = X[0], Y[0]  # the calls make vectors of floats, whose comparisons are -1 or 0
     want = np.where((x > 0) > (y > 0), x, -x) + np.abs(x)

@@ -24,6 +24,7 @@ from pydp.algorithms.registry import Algorithm, Passed, alike, register
 from pydp.dtypes import c_declarations, c_name, check_supported
 from pydp.errors import InvalidArgument
 from pydp.runtime.arrays import elementwise
+from pydp.runtime.arrays.indexing import broadcast_strides
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
 from pydp.runtime.placement import normal_input
@@ -87,39 +88,66 @@ def _of_caller(expression: str, *scopes: Any) -> dict[str, Any]:
 def _evaluate(expression: str, values: dict[str, Any], *, out: Any, device: Any, queue: Any, wait_for: Any) -> Any:
     call, inputs, found, shape = _prepared(expression, values, out, device, queue, wait_for)
     result = call.output(shape, found.dtype)
-    if _on_vectors(call, inputs, found, result):
-        _launch_vectors(call, inputs, found, result)
+    rows = _rows(call, inputs, found, result)
+    if rows is not None:
+        _launch_vectors(call, inputs, found, result, *rows)
     else:
         elementwise.apply(call, "call", inputs, result, function=found.source)
     return call.finish(result)
 
 
-def _on_vectors(call: Call, inputs: list[Operand | np.generic], found: Expression, result: Operand) -> bool:
-    """Whether the kernel for vectors applies: on CPUs, for contiguous arrays of one shape."""
+def _rows(
+    call: Call, inputs: list[Operand | np.generic], found: Expression, result: Operand
+) -> tuple[list[int], list[list[int]]] | None:
+    """(sizes, steps of the result and of each array) of the kernel for vectors; None where it does not apply: on GPUs,
+    and for arrays that are not rows of adjacent or repeated elements."""
     profile = call.device.profile
     if not found.vectors or profile.mapping != "vector" or profile.loop_limit is not None or not result.size:
-        return False
-    arrays = [one for one in inputs if isinstance(one, Operand)]
-    return all(
-        one.shape == result.shape and one.is_contiguous and (call.same(one, result) or not call.overlaps(one, result))
-        for one in (*arrays, result)
-    )
+        return None
+    strides = [result.strides]
+    for one in inputs:
+        if isinstance(one, Operand):
+            if call.overlaps(one, result) and not call.same(one, result):
+                return None
+            strides.append(broadcast_strides(one.shape, one.strides, result.shape, one.name))
+    sizes, steps = elementwise.collapse(result.shape, strides)
+    if len(sizes) > 2 or (len(sizes) == 2 and sizes[1] < WIDTH) or steps[0][-1] != 1:
+        return None
+    return (sizes, steps) if all(one[-1] in (0, 1) for one in steps) else None
 
 
-def _launch_vectors(call: Call, inputs: list[Operand | np.generic], found: Expression, result: Operand) -> None:
-    numbers = [not isinstance(one, Operand) for one in inputs]
+def _launch_vectors(
+    call: Call,
+    inputs: list[Operand | np.generic],
+    found: Expression,
+    result: Operand,
+    sizes: list[int],
+    steps: list[list[int]],
+) -> None:
+    rows, columns = (1, *sizes)[-2:]
+    each = max(1, _PART // columns)
+    of_rows = [np.int64(0 if len(sizes) == 1 else one[0]) for one in steps]
+    args: list[Any] = [result, np.int64(result.offset), of_rows[0]]
+    described: list[dict[str, object]] = []
+    arrays = 0
+    for one in inputs:
+        if isinstance(one, Operand):
+            arrays += 1
+            args += [one, np.int64(one.offset), of_rows[arrays]]
+            described.append({"type": c_name(one.dtype), "number": False, "repeated": steps[arrays][-1] == 0})
+        else:
+            args.append(one)
+            described.append({"type": c_name(one.dtype), "number": True, "repeated": False})
     params = {
         "declarations": c_declarations([one.dtype for one in inputs]),
         "functions": [found.source, found.vectors],
-        "inputs": [{"type": c_name(one.dtype), "number": number} for one, number in zip(inputs, numbers, strict=True)],
+        "inputs": described,
         "part": _PART,
         "width": WIDTH,
     }
     ready = kernel(call.device, "evaluate_vectors.mako", "evaluate_all", params)
-    args: list[Any] = [result, np.int64(result.offset)]
-    for one in inputs:
-        args += [one, np.int64(one.offset)] if isinstance(one, Operand) else [one]
-    call.launch(ready, (-(-result.size // _PART),), (1,), *args, np.int64(result.size))
+    groups = -(-columns // _PART) * -(-rows // each)
+    call.launch(ready, (groups,), (1,), *args, np.int64(rows), np.int64(columns), np.int64(each))
 
 
 def _prepared(
@@ -182,7 +210,7 @@ register(
         explained_by_launches(
             evaluate,
             "one kernel computes all elements; each array is read once",
-            "on CPUs, contiguous arrays of one shape are computed in vectors; others element by element",
+            "on CPUs, functions of rows of float32 are computed in vectors; all else element by element",
         ),
         _reference,
         sizes=("1048576",),

@@ -251,7 +251,7 @@ class Builder:
         self.plan.space_bytes = max(self.plan.space_bytes, groups * bytes_each)
         params = {
             **self._params(c_type), "width": spec.width, "rows": spec.rows, "vectors": spec.columns // spec.width,
-            "unroll": spec.unroll, "prefetch": profile.kind == "cpu" and profile.loop_limit is None,
+            "unroll": spec.unroll, "prefetch": profile.prefetches,
             "epilogue": self._finish(one, final, spec.width), "blocks_of_k": part_k > tile_k,
         }  # fmt: skip
         made = kernel(self.device, "matmul_vector.mako", "matmul_vector", params)

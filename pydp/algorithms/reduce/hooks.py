@@ -147,6 +147,9 @@ def _step(
         "outer_dims": len(outer),
         "initial": False,
         "hook": _hook(hooks, source, second),
+        "prefetch": device.profile.prefetches and source is not None,
+        "source_bytes": 0 if source is None else source.itemsize,
+        "second_bytes": 0 if second is None else second.itemsize,
         "last": action.last,
         "target": c_name(hooks.results[0]) if action.last else "tuple1",
     }

@@ -259,6 +259,7 @@ def _vector_step(
     if action.joins:
         words = words_per_slot(device.profile, operator.dtype.itemsize)
         params |= {"wide_words": device.profile.int64_atomics, "words": words, "order": "ticket", "plain_polls": False}
+    params |= {"prefetch": device.profile.prefetches, "source_bytes": source.itemsize, "second_bytes": 0}
     ready = kernel(device, "reduce_rows_vector.mako", "reduce_rows", params)
     return Step(action, ready, (work,), (1,), shared, (each,), dims)
 

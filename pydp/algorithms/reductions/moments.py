@@ -12,7 +12,7 @@ from pydp.errors import InvalidArgument
 from pydp.model.explanation import Given
 from pydp.runtime.recording import recorded
 
-_RUN = 16  # elements that are added in the dtype of a run
+_RUN, _WIDE_RUN = 16, 128  # elements that are added in the dtype of a run, and in one wider than theirs
 
 
 def mean_request(g: Given) -> Request:
@@ -33,7 +33,8 @@ def _mean(name: str, g: Given, nan: bool) -> Request:
         skips = _skips(source, nan, len(dtypes) > 1)
         members = (("value", own, True), *((("count", np.dtype(np.int64), True),) if skips else ()))
         finish = "mean of counted" if skips else "mean"
-        return Hooks(name, "value", members, (result,), finish, (np.nan,), run, _RUN, skips=skips, counted=bool(skips))
+        chain = _chain(source, run)
+        return Hooks(name, "value", members, (result,), finish, (np.nan,), run, chain, skips=skips, counted=bool(skips))
 
     return Request(name, _inputs(g), hooks, g.axis, g.keepdims, g.where, g.spec)
 
@@ -46,6 +47,12 @@ def _types(device: Any, source: np.dtype, result: np.dtype) -> tuple[np.dtype, n
     slow_float64 = device.profile.mapping != "vector"  # most GPUs compute few float64 per clock
     narrow = result.itemsize < 8 and source.kind == "f" and source.itemsize <= 4
     return np.dtype(np.float32) if narrow and slow_float64 else wide, wide
+
+
+def _chain(source: np.dtype, run: np.dtype) -> int:
+    """The elements of a run: closing a run takes as long as tens of elements, and a wider dtype hides rounding errors."""
+    wider = run.itemsize > source.itemsize or source.kind in "biu"
+    return _WIDE_RUN if wider and run == np.float64 else _RUN
 
 
 def _skips(source: np.dtype, nan: bool, masked: bool) -> tuple[str, ...]:
@@ -73,7 +80,8 @@ def _spread(name: str, finish: str, nan: bool) -> Any:
             count = ("count", wide, True) if skips else ("count", np.dtype(np.int64), False)
             low = (("low", own, True),) if wide == np.float32 else ()
             members = (("mean", own, True), *low, ("square", wide, True), count)
-            return Hooks(name, "moments", members, (result,), finish, (np.nan,), run, _RUN, skips=skips, ddof=ddof)
+            chain = _chain(source, run)
+            return Hooks(name, "moments", members, (result,), finish, (np.nan,), run, chain, skips=skips, ddof=ddof)
 
         return Request(name, _inputs(g), hooks, g.axis, g.keepdims, g.where, g.spec)
 

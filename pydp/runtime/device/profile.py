@@ -68,6 +68,12 @@ class Profile:
         return 1 << 14 if self.kind == "gpu" else 1 << 19
 
     @property
+    def prefetches(self) -> bool:
+        """Whether the compiler has clang's __builtin_prefetch and a cache to load into. The prefetchers of processors
+        end at each page of 4 KB, and their first loads of the next page wait."""
+        return self.kind == "cpu" and self.loop_limit is None
+
+    @property
     def streamed_bytes(self) -> int | None:
         """Results of more bytes are stored past the caches (nontemporal stores); None if the device has no such stores.
 
