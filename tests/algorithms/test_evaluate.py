@@ -255,9 +255,8 @@ def test_shifts(device):
 
 
 @pytest.mark.oclgrind
-@pytest.mark.oclgrind
 def test_functions_of_rows(device):
-    """Rows of whole vectors and rests, with rows, columns and elements that are repeated; several parts of a long row."""
+    """Rows of whole vectors and rests; repeated rows, columns and elements; several parts of a long row."""
     rng = np.random.default_rng(3)
 
     def values(*shape):
