@@ -50,7 +50,7 @@ def _types(device: Any, source: np.dtype, result: np.dtype) -> tuple[np.dtype, n
 
 
 def _chain(source: np.dtype, run: np.dtype) -> int:
-    """The elements of a run. To close one takes as long as tens of elements; a wider dtype keeps a long one accurate."""
+    """The elements of a run. Closing one takes as long as tens of elements; a wider dtype keeps a long one accurate."""
     wider = run.itemsize > source.itemsize or source.kind in "biu"
     return _WIDE_RUN if wider and run == np.float64 else _RUN
 
