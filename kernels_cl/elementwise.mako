@@ -5,13 +5,13 @@
 ##
 ## Launch: dimension 0 is the last axis, dimension 1 all other axes together (repeated for each index of dimension 2 if
 ## a launch has too many rows). All sizes are padded to whole work-groups. No local memory, no barrier. A work-item
-## computes `items` elements, which are a work-group's size apart. It loads all before it stores one: GPUs need many loads in flight to
-## reach the rate of their memory.
+## computes `items` elements, which are a work-group's size apart. It loads all before it stores one: GPUs need many loads
+## in flight to reach the rate of their memory.
 ##
-## Parameters: name (of the kernel) · items · declarations (C text that the types need) · rank (1 to 8) · last (the strides along the last
-## axis, 1, -1 or 0, of "out" and of each input that is no number, "a0", ...; None: they are arguments. Some compilers
-## vectorize only accesses whose strides they know) · out (C type) · inputs (list of {type: C type of an element, number: passed by value}) · kind (what is
-## computed):
+## Parameters: name (of the kernel) · items · declarations (C text that the types need) · rank (1 to 8) · last (the
+## strides along the last axis, 1, -1 or 0, of "out" and of each input that is no number, "a0", ...; None: they are
+## arguments. Some compilers vectorize only accesses whose strides they know) · out (C type) · inputs (list of {type: C
+## type of an element, number: passed by value}) · kind (what is computed):
 ## "steps": steps, a list of operations; the last one gives the result. A step has op, args (list of {value: C name of an
 ##   input or of an earlier result, type, lane: "real" | "complex" | "bool" | "opaque"}) and out (C type of its result).
 ##   op "copy" "add" "sub" "mul" "div" "and" "or" "xor": compute (C type of the operation) · unsigned (its unsigned form, or "") · scalar
@@ -179,10 +179,10 @@ __kernel void ${name}(__global ${out}* out, long out_at,
 ${loaded("column", "")}
 ${computed("column", "")}
 % else:
-        const long apart = get_local_size(0);
-        if (column + ${items - 1} * apart < columns) {
+        const long stride = get_local_size(0);
+        if (column + ${items - 1} * stride < columns) {
 % for k in range(items):
-            const long c${k} = column + ${k} * apart;
+            const long c${k} = column + ${k} * stride;
 ${loaded(f"c{k}", f"_{k}")}
 % endfor
 % for k in range(items):
@@ -190,7 +190,7 @@ ${loaded(f"c{k}", f"_{k}")}
 ${computed(f"c{k}", f"_{k}")}
             }
 % endfor
-        } else for (long c = column; c < columns; c += apart) {
+        } else for (long c = column; c < columns; c += stride) {
 ${loaded("c", "_0")}
 ${computed("c", "_0")}
         }

@@ -10,7 +10,7 @@
 ##   pass), target (C type of the results).
 <%namespace name="parts" file="reduce_parts.mako"/>
 <%namespace name="hooks" file="reduce_hooks.mako"/>
-<% together = 8 %>
+<% unrolled = 8 %>
 ${declarations}
 ${operator}
 % if hook:
@@ -50,17 +50,17 @@ kernel void reduce_columns(global const ${source}* restrict x, const ulong offse
 % else:
         ${accumulator} sum;
         for (long i = 0; i < length;) {
-            const long end = min(i + ${1 + 32 * together}, length);
+            const long end = min(i + ${1 + 32 * unrolled}, length);
             ${accumulator} block = converted(x[0]);
             const int first = i == 0;
             x += step;
-            for (++i; i + ${together} <= end; i += ${together}) {
-% for k in range(together):
+            for (++i; i + ${unrolled} <= end; i += ${unrolled}) {
+% for k in range(unrolled):
                 const ${source} x_${k} = x[${k} * step];
 % endfor
-                ${parts.fold_in_pairs(accumulator, [f"converted(x_{k})" for k in range(together)])}
+                ${parts.fold_in_pairs(accumulator, [f"converted(x_{k})" for k in range(unrolled)])}
                 block = combine(block, pair_0);
-                x += ${together} * step;
+                x += ${unrolled} * step;
             }
             for (; i < end; ++i) {
                 block = combine(block, converted(x[0]));

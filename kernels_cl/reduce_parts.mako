@@ -13,8 +13,8 @@ def pairwise(function, values):
 <%def name="functions(source, accumulator, convert)">
 static ${accumulator} converted(const ${source} x) { return ${convert}; }
 </%def>
-## Prefetches what a loop reads after 4 KB more: `nbytes` bytes from `pointer` on. prefetch: whether the compiler has the
-## built-in, which takes a pointer to the default address space.
+## Prefetches `nbytes` bytes that lie 4 KB after `pointer`, where a loop reads now. prefetch: see Profile.prefetches. The
+## built-in takes a pointer to the default address space.
 <%def name="ahead(nbytes, pointer='x')">
 % if prefetch:
 % for place in range(0, nbytes, 64):

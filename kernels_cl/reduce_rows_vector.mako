@@ -10,15 +10,15 @@
 ## on which work-item it is. Parts are published as tagged words (wg_lookback.mako), and a ticket counts them.
 ## Launch: one work-item for a part of `each` rows; rows vary fastest. Results are stored as (parts, rows), or, with
 ## `joins`, as (rows).
-## Parameters: declarations, source, accumulator (C types), source_bytes, prefetch (see reduce_parts.mako), convert (C expression of x), unroll (accumulators of a
-## chunk, a power of two; 0: no chunks), chain (elements of an accumulator in a chunk), several (`each` is above 1),
+## Parameters: declarations, source, accumulator (C types), source_bytes, prefetch (see reduce_parts.mako), convert (C
+## expression of x), unroll (accumulators of a chunk, a power of two; 0: no chunks), chain (elements of an accumulator in a chunk), several (`each` is above 1),
 ## fixed (the number of elements of adjacent rows, if it is small and the rows are not cut into parts; else 0),
 ## outer_dims (axes of the rows), initial (there is a first value), joins (`each` is 1); with joins, the parameters of wg_lookback;
 ## bounded (one row of `capacity` elements, of which the first length / unit, rounded up, count; length is read on the
 ## device), empty (C expression of the result without elements; "": an earlier pass, which stores none);
 ##   operator, width, narrow, narrow_convert, wide, wide_convert (see reduce_parts.mako; width 0: no vectors);
 ##   hook (see reduce_hooks.mako; None: none; else narrow and the two conversions are not used), and if there is one,
-##   last (this is the last pass), target (C type of the results).
+##   last (this is the last pass), target (C type of the results), second_bytes (of an element of the second input).
 <%namespace name="parts" file="reduce_parts.mako"/>
 <%namespace name="hooks" file="reduce_hooks.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>

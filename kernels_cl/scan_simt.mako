@@ -4,7 +4,8 @@
 ## prefix; every lane scans its items; each row stores its part with coalesced writes. Between loads, folds and stores, only lanes of the
 ## same row exchange elements: those barriers synchronize a row. Barriers around lane 0 synchronize the work-group.
 ## Launch: one work-group of `lanes` work-items per partition of `part` <= lanes * items elements.
-## Parameters: see scan_common and wg_lookback; one_row (each partition is a whole row, and there are no other heads); phase, exclusive, start_value, total, keeps as in scan_vector; lanes,
+## Parameters: see scan_common and wg_lookback; one_row (each partition is a whole row, and there are no other heads);
+## phase, exclusive, start_value, total, keeps as in scan_vector; lanes,
 ## columns (lanes of a row of the work-group's scan), items (elements of a lane), pad (one unused element of local
 ## memory after each `pad` elements, against bank conflicts; 0: none), window (lanes that look back together), lowerings
 ## (of the barriers `taken`, `loaded`, `summed`, `rows`, `looked`, `prefixes`, `scanned`), attribute and subgroups (see pydp.groups.barrier_plan).

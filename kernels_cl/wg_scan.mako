@@ -7,7 +7,9 @@
 ## Parameters of each def: lanes, columns (lanes of a row); lane: the index of this lane; active: lanes with values.
 ##
 <%namespace name="barriers" file="wg_barrier.mako"/>
-<%def name="slot(lane, columns)">((${lane}) + (${lane}) / ${columns})</%def>
+## The place of a lane's value: an unused one after each row, against bank conflicts. With rows of one lane there is none:
+## Intel's compiler miscompiles vectors of stores with stride 2.
+<%def name="slot(lane, columns)">${f"({lane})" if columns == 1 else f"(({lane}) + ({lane}) / {columns})"}</%def>
 ##
 ## Sets lane_value to the inclusive fold within its row (needs a barrier of rows before, one of the work-group after).
 <%def name="rows_inclusive(lanes, columns, lane, active)">

@@ -464,7 +464,7 @@ def _signature(
                 owner, start = memory_of(storage.buffer)  # Arrays may be views of one buffer, and of its parts
             if device is None:
                 device = storage.device
-            if len(arrays) > len(fields) or storage.device is not device or field.dtype.names is not None:
+            if len(arrays) > len(fields) or storage.device is not device or _is_special(field.dtype):
                 return None
             same: tuple[int | None, ...] | None = None
             if owner in owners:  # a part of a buffer may start like the buffer, so the memory alone does not suffice
@@ -475,7 +475,7 @@ def _signature(
             fields.append(field)
             parts += (kind, field.dtype, field.shape, field.strides, field.offset, field._writable, start, same)
         elif kind is np.ndarray:
-            if fields or value.dtype.names is not None:
+            if fields or _is_special(value.dtype):
                 return None
             parts += (value.dtype, value.shape, value.strides, value.flags.writeable, _position(value, arrays))
             arrays.append(value)
@@ -512,6 +512,11 @@ def _may_be_recorded(name: str, value: Any) -> bool:
     return type(value) in _SEQUENCES and not value
 
 
+def _is_special(dtype: np.dtype) -> bool:
+    """Whether an array is not in keys by its dtype: records, and dtypes that metadata distinguishes from equal ones."""
+    return dtype.names is not None or dtype.metadata is not None
+
+
 def _position(value: Any, arrays: Sequence[Any]) -> int | None:
     """The position of an array that is given twice."""
     for at, one in enumerate(arrays):
@@ -530,7 +535,9 @@ def _content_of(value: Any, kind: type) -> _Content | None:
         return ((kind, len(value)), value) if len(value) <= _MOST_ITEMS else None
     if isinstance(value, (np.number, np.bool_)):
         return (kind, value.tobytes()), ()
-    if isinstance(value, np.dtype) or (kind is type and (issubclass(value, np.generic) or value in (int, float, bool))):
+    if isinstance(value, np.dtype):
+        return None if value.metadata else ((kind, value), ())
+    if kind is type and (issubclass(value, np.generic) or value in (int, float, bool)):
         return (kind, value), ()
     if kind is dict:
         return ((kind, *value), value.values()) if all(type(name) is str for name in value) else None

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import queue
 import subprocess
 import tempfile
@@ -100,14 +101,18 @@ class Worker:
             self._process.stdin.flush()
         except OSError:
             raise Ended(self._why()) from None
-        time_left = Limit(limit, seconds)
+        time_left, written = Limit(limit, seconds), os.fstat(self._errors.fileno()).st_size
         while True:
             try:
                 found = self._answer(time_left.left())
-            except TimeoutError:
+            except (TimeoutError, Ended) as error:
+                if isinstance(error, Ended):
+                    if not self._wrote_stacks(written):
+                        raise
+                    time.sleep(min(1.0, time_left.left()))
                 if time_left.is_reached():
                     raise NoEnd from None
-                raise
+                raise TimeoutError from None
             if "build" not in found:
                 return found
             time_left.build(found["build"])
@@ -120,6 +125,12 @@ class Worker:
         if found is None:
             raise Ended(self._why())
         return found
+
+    def _wrote_stacks(self, written: int) -> bool:
+        """Whether the worker wrote its stacks after so many bytes of its log, as it does before its check is ended.
+        This may end it: Python reads the frames of threads that run. The check did not crash then."""
+        self._errors.seek(written)
+        return b"Timeout (" in self._errors.read()
 
     def _why(self) -> str:
         try:  # its output ends before a driver has released the device, which may take forever

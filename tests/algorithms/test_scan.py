@@ -258,7 +258,39 @@ def test_a_work_group_scans_a_row(device, columns, pad):
     field = pydp.field(x)
     pydp.scan(field, axis=1, out=field, spec=spec)
     assert np.array_equal(field.get(), np.cumsum(x, axis=1, dtype=np.int32))
-    assert f"partition(s) of {columns} elements" in str(pydp.explain(pydp.scan, x, axis=1, spec=spec))
+    told = pydp.explain(pydp.scan, x, axis=1, spec=spec)
+    if device.profile.loop_limit is None:
+        assert f"partition(s) of {columns} elements, {-(-columns // 8) | 1} for each lane" in str(told)
+    chosen = told.facts["specialization"]
+    assert (chosen.items, chosen.pad) == (3, pad) and np.array_equal(
+        pydp.scan(x, axis=1, spec=chosen), np.cumsum(x, axis=1, dtype=np.int32)
+    )
+
+
+def test_long_rows_of_an_operator_with_many_iterations(device):
+    """Rows that fit into local memory, and whose elements need more iterations than some drivers run."""
+    spec = {"mapping": "simt", "lanes": 8, "columns": 4, "items": 3, "strategy": "reduce_then_scan"}
+
+    def add_in_a_loop(a, b):
+        s = a
+        for i in range(590):
+            if i == (b & 255):
+                s = s + b
+        return s
+
+    x = np.ones((3, 440), np.int32)
+    assert np.array_equal(pydp.scan(x, add_in_a_loop, axis=1, spec=spec), np.cumsum(x, 1, dtype=np.int32))
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("lanes", [8, 16, 32])
+def test_rows_of_one_lane(device, lanes):
+    """One compiler miscompiles stores of lanes to every second place."""
+    x = integers(150, 1)
+    for barriers in ("auto", "group"):
+        spec = {"mapping": "simt", "lanes": lanes, "columns": 1, "items": 2, "barriers": barriers}
+        for strategy in STRATEGIES if device.profile.loop_limit is None else ("reduce_then_scan",):
+            assert np.array_equal(pydp.scan(x, strategy=strategy, spec=spec), np.cumsum(x, dtype=np.int32))
 
 
 @MAPPINGS

@@ -106,3 +106,32 @@ def test_memory_of_the_host(device: Any) -> None:
         np.ones(_LONG, np.float32)
     with pytest.raises(OutOfResources, match="as it is"), host_memory.host_allocation():
         raise OutOfResources("as it is")
+
+
+@pytest.mark.parametrize("code", [-4, -5, -6])
+def test_a_transfer_that_lacks_memory(device: Any, code: int) -> None:
+    """Some drivers allocate a buffer at its first use. Idle memory is freed, then the command is tried once more."""
+
+    class Lacks(cl.Error):
+        pass
+
+    Lacks.code = code  # type: ignore[attr-defined]
+    tries: list[Any] = []
+
+    def command(queue: Any, *given: Any, **options: Any) -> str:
+        tries.append((given, options))
+        if len(tries) < most:
+            raise Lacks("no memory")
+        return "event"
+
+    pydp.scan(np.arange(100_000, dtype=np.int32), device=device)
+    most = 2
+    assert host_memory.enqueued(command, device.queue, 1, two=2) == "event"
+    assert tries == [((1,), {"two": 2})] * 2
+    most, tries[:] = 9, []
+    with pytest.raises(pydp.OutOfResources, match="not enough memory"):
+        host_memory.enqueued(command, device.queue)
+    assert len(tries) == 2
+    Lacks.code = -30  # type: ignore[attr-defined]
+    with pytest.raises(Lacks):
+        host_memory.enqueued(command, device.queue)

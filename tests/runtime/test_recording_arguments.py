@@ -380,3 +380,10 @@ def test_a_list_that_contains_itself_is_not_a_key(device):
     axis.append(axis)
     with pytest.raises(pydp.InvalidArgument, match="is not an axis"):
         pydp.scan(x, axis=axis)
+
+
+def test_dtypes_with_metadata_are_not_recorded(device):
+    """Dtypes that differ in their metadata only are equal, and so would be the keys of the calls."""
+    x = pydp.field(np.arange(5, dtype=np.int32), device=device)
+    for dtype in [np.dtype("f4", metadata={"a": 1})] * 3 + [np.dtype("f4")] * 2:
+        assert x.astype(dtype).dtype.metadata == dtype.metadata

@@ -240,6 +240,15 @@ def test_the_end_of_the_time_ends_a_check_that_is_no_failure(tmp_path: Path) -> 
         assert ": the time of the stage was over" in results["c"]["hangs"]["note"]
 
 
+def test_a_crash_while_the_stacks_are_written_is_no_failure(tmp_path: Path) -> None:
+    check = toy_checks.CRASHES_WRITING_STACKS
+    stage = Stage("e", "", 1.0, (check,), decides=True, limit=100.0)
+    status, _, results = ran(tmp_path / "time.json", (stage, STAGES[3]), 6.0)
+    assert (status, results["e"][check.name]["status"]) == (3, "unfinished")
+    status, _, results = ran(tmp_path / "limit.json", (dataclasses.replace(stage, limit=0.3), STAGES[3]))
+    assert (status, results["e"][check.name]["note"]) == (1, "did not end within 0.3 s")
+
+
 def test_a_check_without_an_end_needs_more_time_until_its_limit_has_passed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from typing import Any
@@ -75,6 +76,11 @@ def _needs_health(context: Context) -> dict[str, Any]:
     return {}
 
 
+def _crashes_writing_stacks(context: Context) -> dict[str, Any]:
+    print("Timeout (0:00:01)!", file=sys.stderr, flush=True)
+    os.abort()
+
+
 def _closes_output(context: Context) -> dict[str, Any]:
     """The end of a process that a driver holds back."""
     os.close(1)
@@ -83,6 +89,7 @@ def _closes_output(context: Context) -> dict[str, Any]:
 
 
 POISONS, NEEDS_HEALTH = Check("poisons", _poisons), Check("needs health", _needs_health)
+CRASHES_WRITING_STACKS = Check("crashes writing stacks", _crashes_writing_stacks)
 CLOSES_OUTPUT = Check("closes output", _closes_output)
 PASSES, FAILS, LACKS = Check("passes", _passes), Check("fails", _fails), Check("lacks", _does_not_apply)
 RAISES, CRASHES, HANGS = Check("raises", _raises), Check("crashes", _crashes), Check("hangs", _hangs)
@@ -99,7 +106,7 @@ STAGES = (
 def main() -> None:
     """The worker, with the checks of this file and no device."""
     program._build = _build
-    others = (POISONS, NEEDS_HEALTH, CLOSES_OUTPUT, IS_SLOW, BUILDS, BUILDS_AND_HANGS)
+    others = (POISONS, NEEDS_HEALTH, CLOSES_OUTPUT, CRASHES_WRITING_STACKS, IS_SLOW, BUILDS, BUILDS_AND_HANGS)
     worker.STAGES = (*STAGES, Stage("e", "faults", 0.0, others))
     worker._device = lambda uid, number, pack: None
     worker.main()

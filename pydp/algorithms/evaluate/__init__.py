@@ -210,7 +210,7 @@ register(
         explained_by_launches(
             evaluate,
             "one kernel computes all elements; each array is read once",
-            "on CPUs, functions of rows of float32 are computed in vectors; all else element by element",
+            "on CPUs, functions of float32 are computed in vectors, if arrays are contiguous or broadcast along rows",
         ),
         _reference,
         sizes=("1048576",),

@@ -18,7 +18,7 @@ from pydp.runtime import placement
 from pydp.runtime.arrays.aliased_copy import AliasedCopy, groups
 from pydp.runtime.drivers.devices import device as find_device
 from pydp.runtime.field.field import Field
-from pydp.runtime.memory.host_memory import host_allocation
+from pydp.runtime.memory import host_memory
 from pydp.space import Grid
 
 
@@ -38,7 +38,7 @@ def run(made: Translation, space: Grid, given: Arguments, device: Any, queue: An
             placement.check_writable(given.values[position], name)
     numbers = {one.position: given.values[one.position] for one in made.function.parameters}
     runner = checked.run if checked.is_checked() else host.run
-    with host_allocation():
+    with host_memory.host_allocation():
         memory = _Memory([given.values[position] for position, _ in made.arrays], written)
         ordered = [memory.here(given.values[position], name in made.written) for position, name in made.arrays]
         try:
@@ -79,7 +79,8 @@ class _Memory:
             storage = operand.owner
             queue = storage.device.queue
             raw = np.empty(operand.buffer.size, np.uint8)
-            cl.enqueue_copy(queue, raw, operand.buffer, wait_for=storage.waits(queue, loose=True) or None)
+            waits = storage.waits(queue, loose=True) or None
+            host_memory.enqueued(cl.enqueue_copy, queue, raw, operand.buffer, wait_for=waits)
             self.raw[key] = raw
         size = operand.dtype.itemsize
         strides = tuple(stride * size for stride in operand.strides)

@@ -240,7 +240,7 @@ _GROUPS = (4, 16)  # of a compute unit of a GPU: fewer leave its memory idle, mo
 
 
 def _parts_of(profile: Profile, problem: MatmulProblem, tile_m: int, tile_n: int, tile_k: int) -> tuple[int, ...]:
-    """Powers of two of parts of k with which such tiles fill a GPU; none where they do without."""
+    """Numbers of parts of k with which these tiles fill a GPU, powers of two; none if tiles alone fill it."""
     blocks = problem.batches * -(-problem.m // tile_m) * -(-problem.n // tile_n)
     small = problem.batches * -(-problem.m // 32) * -(-problem.n // 32)
     if profile.kind != "gpu" or not blocks or small >= _GROUPS[0] * profile.compute_units:

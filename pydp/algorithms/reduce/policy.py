@@ -202,7 +202,7 @@ def _default(profile: Profile, problem: ReduceProblem) -> ReduceSpec:
         )
         return found if problem.hooks is None else _with_hooks(found, problem)
     longest = 2**30
-    if "float" in problem.dtype or "complex" in problem.dtype:  # a lane adds few elements, for the accuracy of sums
+    if "float" in problem.dtype or "complex" in problem.dtype:  # a lane folds few elements, for the accuracy of sums
         longest = 2**12 if problem.columns else 256 * lanes
     base = ReduceSpec("simt", 0, 1, lanes, 4, 1, 8 * lanes, longest, 8 * profile.compute_units, 1, 2**40)
     # With a commutative operator, adjacent lanes read adjacent elements: one virtual wavefront after the other.

@@ -12,7 +12,8 @@ from pydp.errors import InvalidArgument
 from pydp.model.explanation import Given
 from pydp.runtime.recording import recorded
 
-_RUN, _WIDE_RUN = 16, 128  # elements that are added in the dtype of a run, and in one wider than theirs
+# Elements that are added before the sum goes into an accumulator: in their own precision, and in float64.
+_RUN, _WIDE_RUN = 16, 128
 
 
 def mean_request(g: Given) -> Request:

@@ -106,9 +106,10 @@ def _waiting(profile: Any, job: Job, spec: ScanSpec, phase: str, nbytes: int) ->
 
 
 def parameters(
-    device: Any, job: Job, spec: ScanSpec, phase: str, template: str, one_row: bool = False
+    device: Any, job: Job, spec: ScanSpec, phase: str, template: str, row_items: int | None = None
 ) -> dict[str, object]:
-    """Template parameters of the kernels for flat scans and scans of rows. one_row: each partition is a row."""
+    """Template parameters of the kernels for flat scans and scans of rows. row_items: the elements of a lane, if each
+    partition is a row."""
     profile, layout = device.profile, job.layout
     units = [unit_of(step) for step in layout.step]
     rows = layout.rows > 1
@@ -127,7 +128,9 @@ def parameters(
     }
     if simt:
         lanes = {"lanes": spec.lanes, "columns": spec.columns, "items": spec.items, "pad": spec.pad}
-        return shared | lanes | {"window": looking(spec), "one_row": one_row}
+        if row_items is not None:
+            lanes |= {"items": row_items, "pad": 0}
+        return shared | lanes | {"window": looking(spec), "one_row": row_items is not None}
     return shared | {
         "identity": job.operator.identity_text or "",
         "nontemporal": spec.nontemporal and bool(wide),
@@ -179,8 +182,8 @@ class WalkPlan:
         items = None
         if self.rows and job.heads == "none":
             items = row_items(device.profile, self.spec, layout.n, job.value.itemsize)
-        self.one_row = items is not None
-        self.spec = spec = self.spec if items is None else replace(self.spec, items=items)
+        self.row_items = items
+        spec = self.spec
         self.size = layout.size
         self.part = self._part(device) if items is None else layout.n
         self.parts = self.aggregates = -(-self.size // self.part)
@@ -195,7 +198,7 @@ class WalkPlan:
 
     def _kernel(self, device: Any, phase: str) -> Kernel:
         template = f"scan_{self.spec.mapping}.mako"
-        params = parameters(device, self.job, self.spec, phase, template, self.one_row)
+        params = parameters(device, self.job, self.spec, phase, template, self.row_items)
         return _built(device, template, self.spec, params)
 
     def _part(self, device: Any) -> int:
@@ -305,7 +308,8 @@ class WalkPlan:
     def _describe_cut(self) -> str:
         kind = "rows" if self.rows else "elements"
         count = self.job.layout.rows if self.rows else self.size
-        return f"{count} {kind} in {self.parts} partition(s) of {self.part} elements"
+        each = "" if self.row_items is None else f", {self.row_items} for each lane"
+        return f"{count} {kind} in {self.parts} partition(s) of {self.part} elements{each}"
 
     def _describe_waiting(self) -> list[str]:
         polls = self.spec.polls

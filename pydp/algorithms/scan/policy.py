@@ -30,7 +30,8 @@ class ScanSpec:
     device, see `cut_columns`). vector: elements of a vector, 0 for scalar code. nontemporal:
     results bypass the cache.
     lanes: work-items of a work-group. columns: lanes of a row in the work-group's scan. items: elements of a lane.
-    pad: one unused element of local memory after each `pad` elements, 0 for none. window: maximum lanes that look back
+    pad: one unused element of local memory after each `pad` elements, 0 for none. A work-group that scans one whole row
+    has other items and no pad, see `row_items`. window: maximum lanes that look back
     together, as many predecessors at once (see `looking`). (All simt.)
     barriers, subgroup: synchronization of the lanes (see :mod:`pydp.groups.barrier`; simt).
     width: maximum adjacent columns that a work-item scans together. polls: unsuccessful polls of a predecessor before
@@ -111,15 +112,14 @@ def partition(spec: ScanSpec, size: int, units: int) -> int:
 
 def row_items(profile: Profile, spec: ScanSpec, n: int, item_bytes: int) -> int | None:
     """Elements of a lane if a work-group scans one whole row of n elements: no work-group waits for another, and the
-    kernel needs no heads. None for rows that do not fit into local memory, for short ones (a work-group scans several),
-    and on CPUs. The number is odd, so that lanes read from different banks.
+    kernel needs no heads. It replaces the spec's `items` and `pad`: the number is odd, so lanes read from different
+    banks. None for rows that do not fit into local memory, for short ones (a work-group scans several), on CPUs, and on
+    drivers that limit loops.
     """
-    if spec.mapping != "simt" or 4 * n <= spec.lanes * spec.items:
+    if spec.mapping != "simt" or profile.loop_limit is not None or 4 * n <= spec.lanes * spec.items:
         return None
     items = -(-n // spec.lanes) | 1
-    tile, sums = spec.lanes * items, spec.lanes + 2 * (spec.lanes // spec.columns)
-    tile += tile // spec.pad if spec.pad else 0
-    fits = tile * item_bytes + sums * (item_bytes + 1) <= profile.local_bytes
+    fits = _local_bytes(item_bytes, spec.lanes, spec.columns, items) <= profile.local_bytes
     return items if fits and items <= _MOST_ROW_ITEMS else None
 
 
@@ -291,7 +291,7 @@ class _Size:
         whole = problem.log_rows > 0 and not problem.segments and not problem.columns
         items = row_items(profile, spec, n, self.item) if whole else None
         if items is not None:
-            self.part, self.spec = n, dataclasses.replace(spec, items=items)
+            self.part, self.spec = n, dataclasses.replace(spec, items=items, pad=0)
         self.parts = max(1, -(-self.size // self.part))
         self.alone = items is not None or self.parts == 1  # no partition needs a prefix of another one
         self.bytes = float(self.size * self.item)

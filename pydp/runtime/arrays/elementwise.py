@@ -323,8 +323,9 @@ def _group(profile: Any, columns: int, rows: int) -> tuple[int, int]:
 
 
 def items_of(profile: Any, columns: int, rows: int, across: int, dtypes: Sequence[np.dtype]) -> int:
-    """Elements of a work-item, a power of two: about 16 bytes of each array on a GPU whose work-items all have some,
-    else 1. On a CPU, a work-group is a loop, and the compiler chooses."""
+    """Elements of a work-item, a power of two. On a GPU, they are about 16 bytes of the array with the largest
+    elements, or fewer if else some of the work-items that it runs at once would have none. On a CPU, a work-group is a
+    loop, and the compiler chooses."""
     enough = columns * rows // (_RESIDENT * profile.compute_units)
     if profile.mapping == "vector" or not enough:
         return 1

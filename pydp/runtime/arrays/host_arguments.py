@@ -113,7 +113,8 @@ class HostArguments:
                 held_queues.hold(self._device, queue, unmapped)
         for memory, buffer, scattered in self._back:
             if memory.size:
-                cl.enqueue_copy(queue, memory.reshape(-1).view(np.uint8), buffer, is_blocking=True)
+                raw = memory.reshape(-1).view(np.uint8)
+                host_memory.enqueued(cl.enqueue_copy, queue, raw, buffer, is_blocking=True)
             for array, elements in scattered:
                 array[...] = elements
         if event is not None and not self._maps:

@@ -69,8 +69,8 @@ class Profile:
 
     @property
     def prefetches(self) -> bool:
-        """Whether the compiler has clang's __builtin_prefetch and a cache to load into. The prefetchers of processors
-        end at each page of 4 KB, and their first loads of the next page wait."""
+        """Whether kernels use clang's __builtin_prefetch. A processor's own prefetching ends at each page of 4 KB, and
+        the first loads from the next page wait for memory."""
         return self.kind == "cpu" and self.loop_limit is None
 
     @property

@@ -70,8 +70,8 @@ class _Mapped:
         storage = field._storage
         storage.check_alive()
         low, high = field.span
-        self.mapped, complete = cl.enqueue_map_buffer(
-            self.queue, storage.buffer, self.flags, low * size, ((high - low) * size,), np.uint8,
+        self.mapped, complete = host_memory.enqueued(
+            cl.enqueue_map_buffer, self.queue, storage.buffer, self.flags, low * size, ((high - low) * size,), np.uint8,
             wait_for=storage.waits(self.queue) or None, is_blocking=True,
         )  # fmt: skip
         complete.wait()  # see `make_visible`

@@ -19,6 +19,7 @@ import pyopencl as cl
 from pydp.errors import InvalidArgument, OutOfResources
 from pydp.runtime.memory.large_pages import new_buffer
 from pydp.runtime.memory.queue_state import QueueMemory
+from pydp.runtime.programs.program import MEMORY_CODES
 
 _ALIGNED_FROM = 1 << 16  # bytes; new arrays of at least this size are aligned to a cache line
 _LINE = 64
@@ -130,7 +131,9 @@ def enqueued(command: Any, queue: cl.CommandQueue, *args: Any, **options: Any) -
     for last_try in (False, True):
         try:
             return command(queue, *args, **options)
-        except cl.MemoryError as error:
+        except cl.Error as error:
+            if getattr(error, "code", None) not in MEMORY_CODES:
+                raise
             if last_try or not QueueMemory.drop_all(queue):
                 raise OutOfResources(f"the device has not enough memory for the arrays of a call: {error}") from None
     raise AssertionError("the loop returns or raises")
@@ -144,7 +147,9 @@ def make_visible(queue: cl.CommandQueue, buffer: cl.Buffer, nbytes: int) -> cl.E
     mapped for reading changes nothing, so it needs no wait.
     """
     size = (max(nbytes, 1),)
-    mapped, complete = cl.enqueue_map_buffer(queue, buffer, cl.map_flags.READ, 0, size, _BYTE, is_blocking=True)
+    mapped, complete = enqueued(
+        cl.enqueue_map_buffer, queue, buffer, cl.map_flags.READ, 0, size, _BYTE, is_blocking=True
+    )
     complete.wait()
     return mapped.base.release(queue)
 

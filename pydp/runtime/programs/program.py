@@ -37,7 +37,7 @@ free_memory: list[Callable[[cl.CommandQueue], bool]] = []
 """Functions of `runtime.memory`: free memory for a launch on a queue; return whether there may have been some."""
 _log = logging.getLogger("pydp")
 _WORD = re.compile(r"[a-z]\w*")
-_MEMORY_CODES = (-4, -5, -6)  # MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, OUT_OF_HOST_MEMORY
+MEMORY_CODES = (-4, -5, -6)  # MEM_OBJECT_ALLOCATION_FAILURE, OUT_OF_RESOURCES, OUT_OF_HOST_MEMORY
 _GROUP_CODES = (-54, -55)  # INVALID_WORK_GROUP_SIZE, INVALID_WORK_ITEM_SIZE
 
 
@@ -180,9 +180,7 @@ class Kernel:
                 try:
                     return taken.enqueue(queue, taken.cl, global_size, local_size, None, wait_for or None)
                 except Exception as error:  # some drivers allocate a buffer at its first use
-                    if getattr(error, "code", None) not in _MEMORY_CODES or not any(
-                        free(queue) for free in free_memory
-                    ):
+                    if getattr(error, "code", None) not in MEMORY_CODES or not any(free(queue) for free in free_memory):
                         raise
                     return taken.enqueue(queue, taken.cl, global_size, local_size, None, wait_for or None)
             finally:
@@ -206,7 +204,7 @@ class Kernel:
         code = getattr(error, "code", None)
         group = int(np.prod(local_size)) if local_size else 0
         too_large = code in _GROUP_CODES and group > self.max_group_size
-        if code in _MEMORY_CODES or too_large:
+        if code in MEMORY_CODES or too_large:
             return OutOfResources(
                 f"{self._device_name!r} has not enough memory or registers for kernel {self.name} of {self.template} "
                 f"with {global_size} work-items in groups of {local_size} ({self.local_bytes} bytes of local memory "
@@ -433,7 +431,7 @@ def _build(device: DeviceCore, source: str, options: list[str], template: str, p
             binaries.compile_program(program, device, given)
         except cl.Error as error:
             code = getattr(error, "code", None)
-            if code in _MEMORY_CODES:
+            if code in MEMORY_CODES:
                 raise OutOfResources(f"{device.name!r} has not enough memory to build {template}: {error}") from error
             if text is source:
                 raise _failed(device, source, _build_log(program, device) or str(error), template, params) from error
