@@ -5,7 +5,9 @@
 ## Parameters: see scan_common and wg_lookback; phase ("single": one pass; "reduce", "seeded": first and last pass
 ## of reduce-then-scan; "alone": no partition needs a prefix), exclusive, start_value (the first value of an exclusive
 ## scan without init), total (store the last inclusive prefix), vector (elements of a vector, 0: scalar),
-## combine_vector, identity, convert_vector, nontemporal, keeps (in place; see wg_lookback).
+## combine_vector, identity, convert_vector, nontemporal, keeps (in place; see wg_lookback), source_bytes, prefetch (a core
+## loads its next partition into its cache while it computes this one; it lies so many partitions ahead, if the cores take
+## turns; 0: no prefetches).
 <%namespace name="common" file="scan_common.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
 <%
@@ -241,6 +243,11 @@ kernel ${one_lane} void scan(
 %     endif
         WIDE carry = (WIDE) (acc);
         for (; k + ${vector} <= hi; k += ${vector}) {
+%     if prefetch:
+%       for place in range(0, vector * source_bytes, 64):
+            __builtin_prefetch((const void*) ((size_t) (x + x_base + k + (long) part * ${prefetch}) + ${place}), 0, 2);
+%       endfor
+%     endif
             const WIDE v = prefix_wide(LOAD_WIDE(x_base, k));
 %     if exclusive:
             WIDE u = v.s0${digits[:-1]};
