@@ -16,7 +16,9 @@
 ## caller; arguments, adjust_offsets: text of the kernels' arguments; fetches: (name, C type, argument, offset) of values
 ## that are read before the input expression; value, index: C types; name, mapping, lanes, items, stored, uses_previous,
 ## single (whether NAME_single is built; item_bytes is 4 or 8), uses_last, uses_stop (whether the output statement uses
-## psc_stop, the item of the partition's last element).
+## psc_stop, the item of the partition's last element), read_ahead (names of the arrays that are read at index i only: in
+## NAME_single, a core loads its next partition into its cache while it scans this one), units (compute units, which take
+## turns).
 <%namespace name="common" file="compat_common.mako"/>
 ${common.definitions(double_support)}
 % if single:
@@ -128,9 +130,15 @@ void ${name}_single(${arguments}, const psc_index_type N, const psc_index_type p
 % if words == 2:
     atom_xchg(psc_words + (psc_ticket + 1) * 2 + 1, psc_published >> 32 | 1UL << 32);
 % endif
-    for (psc_index_type psc_i = psc_begin; psc_i < psc_end; ++psc_i) {
-        ${load("psc_i", False)}
-        ${step("psc_carry", "psc_i")}
+    for (psc_index_type psc_i = psc_begin; psc_i < psc_end;) {
+        const psc_index_type psc_block_end = psc_end - psc_i < 16 ? psc_end : psc_i + 16;
+% for array in read_ahead:
+        __builtin_prefetch((const void*) (size_t) (${array} + psc_i + (size_t) psc_part * ${units}), 0, 2);
+% endfor
+        for (; psc_i < psc_block_end; ++psc_i) {
+            ${load("psc_i", False)}
+            ${step("psc_carry", "psc_i")}
+        }
     }
 }
 % endif

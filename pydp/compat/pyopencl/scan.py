@@ -138,6 +138,7 @@ class GenericScanKernel(GenericScanKernelBase):
         self._must_store = has_effects(f"{inputs}\n{defined}", names, storing) or has_effects_in_functions(
             inputs, names, preamble
         )
+        self._read_ahead = [] if moved else [name for name in names if reads[name].used and not reads[name].elsewhere]
         self._pairs: list[tuple[int, int, bool]] = []  # a read and a written argument; whether both only at index i
         places = {one.name: at for at, one in enumerate(self.parsed_args)}
         for read, written in itertools.product(names, names):
@@ -180,6 +181,8 @@ class GenericScanKernel(GenericScanKernelBase):
             "uses_stop": self._uses_stop,
             "single": single,
             "item_bytes": self.dtype.itemsize,
+            "read_ahead": self._read_ahead,
+            "units": max(one.max_compute_units for one in self.devices),
             "double_support": all(has_double(one) for one in self.devices),
         }
         program = build(self.context, self.devices, "compat_scan.mako", params, self.options)
