@@ -7,7 +7,7 @@
 ## Parameters of each def: lanes, columns (lanes of a row); lane: the index of this lane; active: lanes with values.
 ##
 <%namespace name="barriers" file="wg_barrier.mako"/>
-## The place of a lane's value: an unused one after each row, against bank conflicts. With rows of one lane there is none:
+## The place of a lane's value. One place after each row is unused, against bank conflicts, but not after rows of one lane:
 ## Intel's compiler miscompiles vectors of stores with stride 2.
 <%def name="slot(lane, columns)">${f"({lane})" if columns == 1 else f"(({lane}) + ({lane}) / {columns})"}</%def>
 ##
