@@ -138,7 +138,10 @@ class GenericScanKernel(GenericScanKernelBase):
         self._must_store = has_effects(f"{inputs}\n{defined}", names, storing) or has_effects_in_functions(
             inputs, names, preamble
         )
-        self._read_ahead = [] if moved else [name for name in names if reads[name].used and not reads[name].elsewhere]
+        simulated = any(device_quirks(one).is_simulator for one in self.devices)  # without the built-in for prefetches
+        self._read_ahead = (
+            [] if moved or simulated else [name for name in names if reads[name].used and not reads[name].elsewhere]
+        )
         self._pairs: list[tuple[int, int, bool]] = []  # a read and a written argument; whether both only at index i
         places = {one.name: at for at, one in enumerate(self.parsed_args)}
         for read, written in itertools.product(names, names):

@@ -70,8 +70,8 @@ class Profile:
     @property
     def prefetches(self) -> bool:
         """Whether kernels use clang's __builtin_prefetch. A processor's own prefetching ends at each page of 4 KB, and
-        the first loads from the next page wait for memory."""
-        return self.kind == "cpu" and self.loop_limit is None
+        the first loads from the next page wait for memory. Oclgrind does not know the built-in."""
+        return self.kind == "cpu" and self.loop_limit is None and not self.is_simulator
 
     @property
     def streamed_bytes(self) -> int | None:
