@@ -340,8 +340,6 @@ def test_explain(device: Any) -> None:
 
 def test_runs_as_long_as_the_drivers_loops_take(device: Any) -> None:
     """On drivers that end long loops, the longest accepted runs are sorted completely, for random and reversed keys."""
-    if device.kind == "gpu":
-        pytest.skip("the device is a GPU: runs as long as these are refused")
     limit = device.profile.loop_limit
     n = 8192
     rng = np.random.default_rng(8)
@@ -353,9 +351,12 @@ def test_runs_as_long_as_the_drivers_loops_take(device: Any) -> None:
             try:
                 assert np.array_equal(pydp.sort(x, spec=spec, device=device), np.sort(x)), spec
             except pydp.InvalidArgument as error:
-                assert limit is not None and "exceed the loop iterations that this driver allows" in str(error)
                 refused += 1
-    assert refused == (0 if limit is None else 6)
+                if device.kind == "gpu":  # a run and its copy exceed the private memory that a work-item may have
+                    assert 2 * x.itemsize * run > device.profile.most_private_bytes
+                    continue
+                assert limit is not None and "exceed the loop iterations that this driver allows" in str(error)
+    assert refused == (4 if device.kind == "gpu" else 0 if limit is None else 6)
 
 
 @pytest.mark.host
