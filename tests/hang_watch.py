@@ -17,6 +17,7 @@ import pytest
 from run_record import ENDING, STACKS_SIGNAL, VARIABLE, Writer, grace
 
 _COLLECTING_SECONDS, _ENDING_SECONDS = 600.0, 120.0
+_DISTRIBUTING_SECONDS = 24 * 3600.0  # pytest-xdist's controller waits for its workers, each of which is watched
 _state: dict[str, Any] = {"record": None, "stderr": None, "task": "", "wrapped": False}
 
 
@@ -36,7 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
             terminal.write(f"{_last_kernels()}\nin the test: {_state['task']}\n")
 
         timeouts.dump_stacks = dump_stacks
-    _begin("collecting tests", _COLLECTING_SECONDS)
+    if getattr(config.option, "numprocesses", None):
+        _begin("distributing tests", _DISTRIBUTING_SECONDS)
+    else:
+        _begin("collecting tests", _COLLECTING_SECONDS)
 
 
 def pytest_unconfigure() -> None:
