@@ -1,4 +1,4 @@
-"""Vector functions of users (`forall`) against the same loops compiled by Numba, and against the device's limits."""
+"""Vector functions of users (`forall`) against the same loops in Numba, Taichi and Warp, and the device's limits."""
 
 from __future__ import annotations
 
@@ -80,15 +80,14 @@ def _row(device: Any, case: str, size: int, ours: Callable[[], Any], theirs: pee
 def _stencil(device: Any, quick: bool) -> Row:
     side = 512 if quick else 4096
     a = np.random.default_rng(0).standard_normal((side, side), np.float32)
-    theirs = np.zeros_like(a)
     given, out = pydp.field(a, device=device), pydp.zeros(a.shape, a.dtype, device=device)
 
     def ours() -> None:
         pydp.forall(a.shape, stencil, out, given).wait()
 
-    numba = peers.numba(device, "stencil", theirs, a)
-    row = _row(device, f"stencil {side}x{side}", a.size, ours, numba, 2 * a.nbytes)
-    if numba:
+    calls, results = peers.compiled(device, "stencil", [a], a)
+    row = _row(device, f"stencil {side}x{side}", a.size, ours, calls, 2 * a.nbytes)
+    for (theirs,) in results.values():
         np.testing.assert_allclose(out.get()[1:-1, 1:-1], theirs[1:-1, 1:-1], rtol=0, atol=1e-6)
     return row
 
@@ -96,15 +95,14 @@ def _stencil(device: Any, quick: bool) -> Row:
 def _mandelbrot(device: Any, quick: bool) -> Row:
     shape = (96, 128) if quick else (768, 1024)
     view = tuple(np.float32(value) for value in (2.4 / shape[0], -2.2, 1.2))
-    theirs = np.zeros(shape, np.int32)
     picture = pydp.zeros(shape, np.int32, device=device)
 
     def ours() -> None:
         pydp.forall(shape, mandelbrot, picture, *view, 256).wait()
 
-    numba = peers.numba(device, "mandelbrot", theirs, *view, 256)
-    row = _row(device, f"Mandelbrot set {shape[0]}x{shape[1]}", theirs.size, ours, numba)
-    if numba:  # Numba's fastmath fuses products, so points near the border may escape at another step
+    calls, results = peers.compiled(device, "mandelbrot", [np.zeros(shape, np.int32)], *view, 256)
+    row = _row(device, f"Mandelbrot set {shape[0]}x{shape[1]}", shape[0] * shape[1], ours, calls)
+    for (theirs,) in results.values():  # fused products let points near the border escape at another step
         assert np.mean(picture.get() != theirs) < 0.01
     return row
 
@@ -112,16 +110,15 @@ def _mandelbrot(device: Any, quick: bool) -> Row:
 def _bodies(device: Any, quick: bool) -> Row:
     n = 512 if quick else 8192
     places = np.random.default_rng(0).standard_normal((3, n), np.float32)
-    theirs = np.zeros_like(places)
     given = [pydp.field(one, device=device) for one in places]
     out = pydp.zeros(places.shape, np.float32, device=device)
 
     def ours() -> None:
         pydp.forall(n, accelerations, out, *given, _SOFTENING).wait()
 
-    numba = peers.numba(device, "accelerations", theirs, *places, _SOFTENING)
-    row = _row(device, f"{n} bodies", n * n, ours, numba)
-    if numba:
+    calls, results = peers.compiled(device, "accelerations", [places], *places, _SOFTENING)
+    row = _row(device, f"{n} bodies", n * n, ours, calls)
+    for (theirs,) in results.values():
         np.testing.assert_allclose(out.get(), theirs, rtol=1e-3, atol=1e-2 * np.abs(theirs).max())
     return row
 
@@ -130,15 +127,15 @@ def _options(device: Any, quick: bool) -> Row:
     n = 1 << (16 if quick else 22)
     rng = np.random.default_rng(0)
     inputs = [rng.uniform(low, high, n).astype(np.float32) for low, high in ((5, 30), (1, 100), (0.25, 10))]
-    theirs = [np.zeros(n, np.float32) for _ in range(2)]
     given = [pydp.field(one, device=device) for one in inputs]
     out = [pydp.zeros(n, np.float32, device=device) for _ in range(2)]
 
     def ours() -> None:
         pydp.forall(n, black_scholes, *out, *given, _RATE, _VOLATILITY).wait()
 
-    numba = peers.numba(device, "black_scholes", *theirs, *inputs, _RATE, _VOLATILITY)
-    row = _row(device, f"Black-Scholes, {n} options", n, ours, numba)
-    for one, other in zip(out, theirs if numba else (), strict=bool(numba)):
-        np.testing.assert_allclose(one.get(), other, rtol=1e-3, atol=1e-3)
+    calls, results = peers.compiled(device, "black_scholes", inputs[:2], *inputs, _RATE, _VOLATILITY)
+    row = _row(device, f"Black-Scholes, {n} options", n, ours, calls)
+    for theirs in results.values():
+        for one, other in zip(out, theirs, strict=True):
+            np.testing.assert_allclose(one.get(), other, rtol=1e-3, atol=1e-3)
     return row

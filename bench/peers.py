@@ -1,20 +1,23 @@
 """Other libraries on the processor, as candidates beside pydp, if they are installed.
 
-They compute with as many threads as the device has compute units. A library that is missing, or a device that is not a
-CPU, gives no candidate.
+They compute with as many threads as the device has compute units, if they use threads. A library that is missing, or a
+device that is not a CPU, gives no candidate.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from pydp.bench import numba_kernels
+from pydp.bench import numba_kernels, taichi_kernels, warp_kernels
 
 Candidates = dict[str, Callable[[], Any]]
+
+_COMPILED = {"Numba": numba_kernels.kernels, "Taichi": taichi_kernels.kernels, "Warp": warp_kernels.kernels}
 
 
 def torch(device: Any, call: Callable[..., Any], *arrays: np.ndarray) -> Candidates:
@@ -26,12 +29,21 @@ def torch(device: Any, call: Callable[..., Any], *arrays: np.ndarray) -> Candida
     return {"PyTorch": lambda: call(module, *tensors)}
 
 
-def numba(device: Any, name: str, *arguments: Any) -> Candidates:
-    """{"Numba": a function of `numba_kernels`}."""
-    if _library("numba", device) is None:
-        return {}
-    call = getattr(numba_kernels.kernels(), name)
-    return {"Numba": lambda: call(*arguments)}
+def compiled(
+    device: Any, name: str, out: Sequence[np.ndarray], *inputs: Any
+) -> tuple[Candidates, dict[str, list[np.ndarray]]]:
+    """Candidates that call the kernel `name` of Numba, Taichi and Warp, and the arrays that each of them writes.
+
+    The kernels are those of `numba_kernels`, `taichi_kernels` and `warp_kernels`. out: arrays of the results' form.
+    """
+    calls: Candidates = {}
+    results: dict[str, list[np.ndarray]] = {}
+    for label, kernels in _COMPILED.items():
+        if _library(label.lower(), device) is None:
+            continue
+        results[label] = [np.zeros_like(one) for one in out]
+        calls[label] = functools.partial(getattr(kernels(), name), *results[label], *inputs)
+    return calls, results
 
 
 def warp_pairs(device: Any, keys: np.ndarray, values: np.ndarray) -> Candidates:
@@ -60,13 +72,16 @@ def _library(name: str, device: Any) -> Any:
 
 @functools.cache
 def _imported(name: str, threads: int) -> Any:
+    os.environ.setdefault("ENABLE_TAICHI_HEADER_PRINT", "False")
     try:
         module: Any = importlib.import_module(name)
     except ImportError:
         return None
-    if name == "warp":
+    if name == "warp":  # uses one thread of a CPU
         module.config.quiet = True
         module.init()
+    elif name == "taichi":
+        module.init(arch=module.cpu, cpu_max_num_threads=threads, log_level=module.ERROR, verbose=False)
     else:
         module.set_num_threads(threads)
     return module
