@@ -43,8 +43,11 @@ def pytest_configure(config: pytest.Config) -> None:
         _begin("collecting tests", _COLLECTING_SECONDS)
 
 
-def pytest_unconfigure() -> None:
-    _begin(ENDING, _ENDING_SECONDS)
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if hasattr(config, "workerinput"):  # a worker of pytest-xdist lives as long as its controller
+        faulthandler.cancel_dump_traceback_later()
+    else:
+        _begin(ENDING, _ENDING_SECONDS)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,6 +9,7 @@ import pyopencl.array
 import pytest
 
 import pydp
+from pydp.runtime.device import core
 from pydp.runtime.recording import Recording
 from pydp.tuning import choose
 
@@ -19,6 +20,8 @@ def counted(device, monkeypatch):
     # Every two seconds, a choice looks at the stored measurements. Where a test has used another folder, it then drops
     # all recordings.
     monkeypatch.setattr(choose, "_next_look", math.inf)
+    # A build evicts recordings if the tests before have left many programs.
+    monkeypatch.setattr(core, "MOST_PROGRAMS", 1 << 20)
     device.recordings.clear()
     device.seen_calls.clear()
     count = []
