@@ -57,7 +57,7 @@ def test_what_took_its_process_down_twice_is_not_tried_again(toys: Any) -> None:
         (0, "dead", None, HERE, True),
         (1, "dead", None, HERE, False),
         (1, "alive", None, HERE, True),  # another tuner is at it
-        (1, "me", tuner._start(os.getpid()), HERE, True),
+        pytest.param(1, "me", tuner._start(os.getpid()), HERE, True, id="the same start"),
         (1, "alive", "1", HERE, not STARTS),  # an id that was given again
         (1, "unburied", None, HERE, not STARTS),
         (1, "dead", None, "elsewhere", True),
