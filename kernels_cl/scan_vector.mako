@@ -6,7 +6,7 @@
 ## of reduce-then-scan; "alone": no partition needs a prefix), exclusive, start_value (the first value of an exclusive
 ## scan without init), total (store the last inclusive prefix), vector (elements of a vector, 0: scalar),
 ## combine_vector, identity, convert_vector, nontemporal, keeps (in place; see wg_lookback), source_bytes, prefetch (a core
-## loads its next partition into its cache while it computes this one; it lies so many partitions ahead, if the cores take
+## loads its next partition into its cache while it computes this one: this many partitions ahead if the cores take
 ## turns; 0: no prefetches).
 <%namespace name="common" file="scan_common.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>

@@ -2,17 +2,17 @@
 ## `diagonal` of the pair. Merge path (Green, McColl, Bader 2012) finds the start of the stretch in both runs. The
 ## stretch is cut into `chains` that are interleaved: comparisons of one chain do not wait for another chain.
 ## Parameters of the call: name (of the function), space (address space), index (int or ulong), key, carried (C types,
-## carried or None), chains, scalar (the key is no struct: select by value, not by position), apart (the second run is
-## another array, `other`, from its first element on; then pair is 0).
+## carried or None), chains, scalar (the key is no struct: select by value, not by position), two_arrays (the second run
+## is another array, `other`, from its first element on; then pair is 0).
 ## Defines  static void name(space const key* from, [space const key* other,] [space const carried* from_value,
 ## [space const carried* other_value,]] space key* to, [space carried* to_value,] index pair, index middle, index end,
 ## index diagonal, index count): to[0 .. count).
-<%def name="merging(name, space, index, key, carried, chains, scalar, apart=False)">
+<%def name="merging(name, space, index, key, carried, chains, scalar, two_arrays=False)">
 <%
     def of_second(at, kind=""):
-        return f"other{kind}[{at} - middle]" if apart else f"from{kind}[{at}]"
+        return f"other{kind}[{at} - middle]" if two_arrays else f"from{kind}[{at}]"
 %>
-static ${index} ${name}_split(${space} const ${key}* from,${f" {space} const {key}* other," if apart else ""} const ${index} pair, const ${index} middle,
+static ${index} ${name}_split(${space} const ${key}* from,${f" {space} const {key}* other," if two_arrays else ""} const ${index} pair, const ${index} middle,
                               const ${index} end, const ${index} diagonal) {
     const ${index} left = middle - pair, right = end - middle;
     ${index} low = diagonal > right ? diagonal - right : 0;
@@ -34,12 +34,12 @@ static ${index} ${name}_split(${space} const ${key}* from,${f" {space} const {ke
                 }
 </%def>
 <%def name="take(c, at)">
-% if scalar or apart:
+% if scalar or two_arrays:
                     to[${at}] = second ? ${of_second(f"b{c}")} : from[a${c}];
 % else:
                     to[${at}] = from[second ? b${c} : a${c}];
 % endif
-% if carried and apart:
+% if carried and two_arrays:
                     to_value[${at}] = second ? ${of_second(f"b{c}", "_value")} : from_value[a${c}];
 % elif carried:
                     to_value[${at}] = from_value[second ? b${c} : a${c}];
@@ -47,15 +47,15 @@ static ${index} ${name}_split(${space} const ${key}* from,${f" {space} const {ke
                     a${c} += (${index}) (1 - second);
                     b${c} += (${index}) second;
 </%def>
-static void ${name}(${space} const ${key}* restrict from, ${f'{space} const {key}* restrict other,' if apart else ''}
+static void ${name}(${space} const ${key}* restrict from, ${f'{space} const {key}* restrict other,' if two_arrays else ''}
                     ${f'{space} const {carried}* restrict from_value,' if carried else ''}
-                    ${f'{space} const {carried}* restrict other_value,' if carried and apart else ''}
+                    ${f'{space} const {carried}* restrict other_value,' if carried and two_arrays else ''}
                     ${space} ${key}* restrict to, ${f'{space} {carried}* restrict to_value,' if carried else ''}
                     const ${index} pair, const ${index} middle, const ${index} end, const ${index} diagonal,
                     const ${index} count) {
     const ${index} share = count / ${chains};
 % for c in range(chains):
-    ${index} a${c} = pair + ${name}_split(from, ${"other, " if apart else ""}pair, middle, end, diagonal + ${c} * share);
+    ${index} a${c} = pair + ${name}_split(from, ${"other, " if two_arrays else ""}pair, middle, end, diagonal + ${c} * share);
     ${index} b${c} = middle + diagonal + ${c} * share - (a${c} - pair);
 % endfor
     ${index} done = 0;

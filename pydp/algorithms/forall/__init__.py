@@ -17,8 +17,8 @@ import numpy as np
 import pyopencl as cl
 
 from pydp.algorithms.forall import host as forall_host
+from pydp.algorithms.forall.aliases import check_launch
 from pydp.algorithms.forall.arguments import Arguments, differently_typed_overlap, no_written_overlap
-from pydp.algorithms.forall.launch_check import check_launch
 from pydp.algorithms.forall.plan import Plan, Translation, too_deep, translation
 from pydp.algorithms.forall.policy import ForallSpec, check_group, check_spec
 from pydp.errors import InvalidArgument, UnsupportedOnDevice
@@ -74,12 +74,13 @@ def forall(
     If the last group extends beyond the grid, its lanes outside the grid take part in barriers and use local fields,
     but write nothing to the arguments. A function that writes once per group (sums, bins) needs a grid of whole groups.
     device: where to run (default: the device of the arguments, else the default device); "host" runs `fn` with NumPy.
-    spec: a `ForallSpec`, or a dict of its fields, for example ``{"mapping": "simt"}``.
+    spec: a :class:`pydp.algorithms.forall.policy.ForallSpec`, or a mapping of its fields: ``{"mapping": "simt"}``.
 
     Python integers from -2**63 to 2**63 - 1 are accepted. Arithmetic on Python integers and indexes is exact in 64
     bits; only a store to a narrower type wraps. A Python integer combined with a 32- or 64-bit integer of an array
-    takes that type. With an integer of 8 or 16 bits, only literals and constants from outside `fn` do. Literals,
-    arguments, and their sums, differences and products must fit this type; other values wrap. If `min`, `max`,
+    takes that type. Combined with an integer of 8 or 16 bits, literals and constants from outside `fn` take its type
+    too; other Python integers widen the result. Literals, arguments, and their sums, differences and products must fit
+    the type that they take; other values wrap. If `min`, `max`,
     a conditional expression or a variable may hold either a Python integer or an array's integer, the value stays exact
     until arithmetic with an array's integer, a cast or a store converts it.
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _LATENCY, _ISSUED = 4.0, 2.0  # latency of a multiply-add in cycles; multiply-adds (and loads) issued per cycle
 _TILE_CYCLES = 30.0  # overhead of a register tile: arguments, loop set-up, latency of the first loads
-_BLOCK_CYCLES = 1000.0  # overhead of a block that is packed: its indices, and edges and set-up of the two packings
+_BLOCK_CYCLES = 1000.0  # overhead of a block that is packed: its indexes, and edges and set-up of the two packings
 _GROUPS_PER_UNIT = 4  # as in plan.py
 _REGISTERS = 65536  # of 32 bits per multiprocessor of most GPUs
 _HIDING, _STALLED = 512, 0.03  # work-items that hide all waiting; half as many wait for this share of the time
@@ -303,8 +303,8 @@ def _staged(size: _Size) -> list[Phase]:
             waste /= _TWO_BUFFERS + _SPILLING * (FEWER_REGISTERS - 8 < registers < MOST_LIMITED)
     # Concurrent groups share what they read: a wave of groups covers the rows of blocks first.
     side_by_side = min(groups, 2 * profile.compute_units)
-    apart = min(side_by_side, blocks_m) * spec.tile_m + -(-side_by_side // blocks_m) * spec.tile_n
-    moved = groups / side_by_side * apart * depth * float(product.narrow)
+    rows_and_columns = min(side_by_side, blocks_m) * spec.tile_m + -(-side_by_side // blocks_m) * spec.tile_n
+    moved = groups / side_by_side * rows_and_columns * depth * float(product.narrow)
     once = product.batches * product.k * (product.m + product.n) * float(product.narrow)
     l2 = profile.l2_bytes * (profile.compute_units if profile.kind == "cpu" else 1)
     read = once if once < l2 / 2 else max(once, moved)

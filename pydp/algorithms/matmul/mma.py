@@ -230,9 +230,9 @@ def mma_phase(profile: Profile, problem: MatmulProblem, spec: MatmulSpec, part_k
     # Concurrent groups share what they read: a span of tiles at a time.
     side = min(groups, 2 * profile.compute_units)
     tall = min(side, blocks_m, SPAN)
-    apart = tall * spec.tile_m + -(-side // tall) * spec.tile_n
+    rows_and_columns = tall * spec.tile_m + -(-side // tall) * spec.tile_n
     once = float(batches * max(1, problem.k) * (m + n) * item)
-    moved = groups / side * apart * steps * spec.tile_k * float(item)
+    moved = groups / side * rows_and_columns * steps * spec.tile_k * float(item)
     c_item = (4 if kind == "f16" else 8) if parts > 1 else item
     return Phase(
         "multiply", groups=groups, lanes=group, operations=operations * groups * steps, efficiency=_ISSUED * hidden,

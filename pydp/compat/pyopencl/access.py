@@ -1,4 +1,5 @@
-"""Which arrays the C text of a caller reads and writes, and at which index. In doubt the answer is the safe one."""
+"""Which arrays the C text of a caller reads and writes, and at which index. If the text is unclear, the array counts as
+read and written at any index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of a forall before it runs, with the values of its arguments."""
+"""Arrays of a forall that overlap, and the checks of a launch with them."""
 
 from __future__ import annotations
 
