@@ -67,7 +67,10 @@ def _of_operators(field: Field) -> Explanation:
         "it runs when the result is used, before an operand changes, or at the next call of pydp on this device",
     ]
     if len(found.operators) > 1:
-        choices.append("the first time that an expression occurs, a kernel for each operator computes it: no build")
+        choices.append(
+            "the first time that an expression occurs, each operator runs in a kernel of its own, because building a "
+            "kernel takes longer"
+        )
     if found.needed:
         choices.append(
             f"the program or other expressions may need {found.needed} of the intermediate results: a result that "

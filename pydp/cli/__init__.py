@@ -13,7 +13,7 @@ _COMMANDS = {  # name -> (module, one line of help)
     "explain": ("pydp.cli.explain", "Say what an algorithm would run and why, also for a GPU that is not present."),
     "demo": ("pydp.cli.demo", "Blur a photograph and classify digits, checked against NumPy."),
     "tune": ("pydp.cli.tune", "Find the fastest specializations on a device and store them."),
-    "verify": ("pydp.cli.verify", "Prove on a device that pydp is right and fast there, and write a report."),
+    "verify": ("pydp.cli.verify", "Check pydp's results on a device, measure its speed, and write a report."),
     "bench": ("pydp.cli.bench", "Measure algorithms against the device's limits and other libraries."),
 }
 

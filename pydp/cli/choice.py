@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from pydp.algorithms.registry import algorithms
+from pydp.algorithms.registry import Algorithm, algorithms
 
 
 class Name(click.ParamType):
@@ -35,7 +35,13 @@ def ends_with_names(metavar: str, names: Callable[[], Mapping[str, Any]]) -> typ
     return Command
 
 
+def tunable() -> dict[str, Algorithm]:
+    """The algorithms that have specializations."""
+    return {name: one for name, one in algorithms().items() if one.tunable}
+
+
 WithAlgorithms = ends_with_names("ALGORITHM", algorithms)
+WithTunable = ends_with_names("ALGORITHM", tunable)
 ALGORITHM = Name("algorithm", algorithms)
 device_option = click.option(
     "-d", "--device", "which", default=None, help="Device: index, part of its name, 'cpu' or 'gpu'."

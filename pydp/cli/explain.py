@@ -60,7 +60,7 @@ def _operand(given: Any, dtype: str) -> np.ndarray:
 @click.option("-t", "--dtype", default=None, help="Type of operands given as sizes (float32; bincount: uint8).")
 @click.option("-s", "--source", is_flag=True, help="Also print the rendered kernels.")
 @device_option
-@click.option("--target", default=None, help="A GPU that need not be present: sm_90, gfx90a, gfx1100, ...")
+@click.option("--target", default=None, help="A GPU that need not be present (sm_90, gfx90a, ...), or avx2, neon, ...")
 def explain(
     algorithm: Algorithm, words: tuple[str, ...], dtype: str | None, source: bool, which: str | None, target: str | None
 ) -> None:
@@ -71,7 +71,7 @@ def explain(
     import pydp
 
     if target is not None and which is not None:
-        raise click.UsageError("--target and --device cannot be given together; --target names a GPU that is absent")
+        raise click.UsageError("--target and --device cannot be given together; --target selects no OpenCL device")
     given, options = split(words)
     kind = dtype or ("float32" if "f" in algorithm.dtypes else algorithm.dtype)
     call = algorithm.function

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pydp.algorithms.registry import Algorithm, Shape, algorithms, values_of
-from pydp.cli.choice import ALGORITHM, WithAlgorithms, device_option
+from pydp.algorithms.registry import Algorithm, Shape, values_of
+from pydp.cli.choice import ALGORITHM, WithTunable, device_option, tunable
 
 if TYPE_CHECKING:
     from pydp.runtime.drivers.devices import Device
@@ -28,7 +28,7 @@ _STUCK = 75  # exit status of a process whose device is stuck
 _RESTARTS = 8
 
 
-@click.command(cls=WithAlgorithms)
+@click.command(cls=WithTunable)
 @click.argument("algorithm", required=False, type=ALGORITHM, metavar="[ALGORITHM]")
 @click.argument("sizes", nargs=-1, metavar="[SIZE]...")
 @device_option
@@ -71,7 +71,7 @@ def tune(
     elif algorithm is not None and not algorithm.tunable:
         click.echo(f"{algorithm.name} has nothing to tune: it has no specializations")
     else:
-        wanted = [algorithm] if algorithm is not None else [one for one in algorithms().values() if one.tunable]
+        wanted = [algorithm] if algorithm is not None else list(tunable().values())
         jobs = [(one, size, dtype or one.dtype) for one in wanted for size in (sizes or one.sizes)]
         for one, size, _ in jobs:
             _shapes(one, size)

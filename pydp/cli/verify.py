@@ -1,4 +1,4 @@
-"""The command ``pydp verify``: prove pydp on one device, and write a report."""
+"""The command ``pydp verify``: check pydp on one device, and write a report."""
 
 from __future__ import annotations
 

@@ -62,8 +62,8 @@ def model_description(
 ) -> tuple[dict[str, object], list[str]]:
     """(facts, sentences) for an explanation; both are empty for a family without counts.
 
-    They give the prediction for `spec`, the candidates ranked next, candidates that cannot run, and on a GPU the values
-    of SPEC S5.
+    They give the prediction for `spec`, the other candidates with the best predictions, some slower ones, candidates
+    that cannot run, and on a GPU the values of SPEC S5.
     """
     profile, rates, entry = device.profile, kept(device), architecture_of(device)
     if family.counts is None or family.check(profile, problem, spec) is not None:
@@ -76,9 +76,10 @@ def model_description(
     }
     if profile.kind == "gpu":
         facts |= parallelism(counts, structure_of(profile, entry), rates or rates_of(profile, entry))
-    others = [one for one in rank(family, profile, problem, rates, entry) if one.spec != spec]
-    lines = [f"ranked {place}: {_differs(one, spec)}" for place, one in enumerate(others[:3], 2)]
-    slow = [one for one in reversed(others[3:]) if one.seconds > 1.2 * own.seconds]
+    ranked = sorted(rank(family, profile, problem, rates, entry), key=lambda one: (one.spilling > 0, one.seconds))
+    others = [(place, one) for place, one in enumerate(ranked, 1) if one.spec != spec]
+    lines = [f"candidate {place} by predicted time: {_differs(one, spec)}" for place, one in others[:3]]
+    slow = [one for _, one in reversed(others[3:]) if one.seconds > 1.2 * own.seconds]
     lines += [f"slower candidate: {_differs(one, spec)}" for one in slow[:: max(1, len(slow) // 3)][:3]]
     lines += [f"cannot run: {why}" for _, why in rejected(family, profile, problem)[:3]]
     return facts, lines

@@ -27,12 +27,12 @@ def text_of(title: str, study: Study) -> str:
 def _facts(study: Study) -> list[str]:
     runs, profile = study.runs, study.target.profile
     facts: list[tuple[str, object]] = [
-        ("target", f"{profile.compute_units} units, {profile.local_bytes} bytes of local memory a group"),
+        ("target", f"{profile.compute_units} compute units, {profile.local_bytes} bytes of local memory per group"),
         ("table", study.entry.note),
     ]
     if study.problem is None or study.choice is None:
         return _aligned([*facts, ("specialization", runs.reason)])
-    facts += [("problem", study.problem), ("specialization", runs.spec)]
+    facts.append(("specialization", runs.spec))
     facts.append(("chosen by", f"{study.choice.source}: {study.choice.reason}"))
     if runs.seconds is not None:
         facts += [("limiter", runs.limiter), ("prediction", runs.reason + compiled_text(runs))]

@@ -77,8 +77,12 @@ def _of_caller(family: Family, device: Device, problem: Problem, spec: Any) -> C
         )
     why = _why_not(family, device, problem, spec)
     if why is not None:
-        raise InvalidArgument(f"spec={spec!r} cannot run on {device.name!r}: {why}")
+        raise _cannot_run(device, spec, why)
     return Choice(spec, "caller", "given as spec=")
+
+
+def _cannot_run(device: Device, spec: Any, why: str | None) -> InvalidArgument:
+    return InvalidArgument(f"spec: {why} (on {device.name!r}, with {spec!r})")
 
 
 def _why_not(family: Family, device: Device, problem: Problem, spec: Any) -> str | None:
@@ -106,4 +110,4 @@ def _replaced(family: Family, device: Device, problem: Problem, fields: Mapping[
         why = _why_not(family, device, problem, spec)
         if why is None:
             return spec
-    raise InvalidArgument(f"spec={spec!r} cannot run on {device.name!r}: {why}")
+    raise _cannot_run(device, spec, why)

@@ -333,5 +333,7 @@ def test_mistakes(device):
         pydp.evaluate("x + y", x=X, y=Y[:3])
     with pytest.raises(pydp.InvalidArgument, match="not a variable"):
         pydp.evaluate("nonesuch + 1")
+    with pytest.raises(pydp.InvalidArgument, match="expression uses y, but only x is given; pass y="):
+        pydp.evaluate("x + y", x=X)
     with pytest.raises(pydp.InvalidArgument, match="text"):
         pydp.evaluate(3)

@@ -108,7 +108,7 @@ def test_grids_that_are_numpy_integers(device: Any) -> None:
 
 
 def test_the_wrong_number_of_indexes(device: Any) -> None:
-    with pytest.raises(pydp.InvalidArgument, match="an array of rank 2 of 'a' needs 2 integers as its index, not 1"):
+    with pytest.raises(pydp.InvalidArgument, match="the array 'a' of rank 2 needs 2 indexes, not 1"):
         pydp.forall(3, ones, np.zeros((3, 3)), device=device)
 
 

@@ -119,7 +119,7 @@ def test_lengths_of_the_host(device: Any) -> None:
         (lambda: pydp.scan(X, length=-1), "length is -1"),
         (lambda: pydp.reduce(X, length=2.5), "length is 2.5; an integer"),
         (lambda: pydp.reduce(X, length=np.zeros(2, int)), r"length has shape \(2,\)"),
-        (lambda: pydp.reduce(X, "min", length=3), "needs init"),
+        (lambda: pydp.reduce(X, "min", length=3), "needs init=, the result if length is 0"),
         (lambda: pydp.reduce(X.reshape(2, -1), axis=0, length=3), "axis is 0"),
         (lambda: pydp.scan(X, reverse=True, length=3), "reverse="),
         (lambda: pydp.scan(X.reshape(2, -1), length=3), "rank 1 or axis=None"),

@@ -106,7 +106,7 @@ def test_init_and_expression(device: Any) -> None:
     assert first(x, init=77).tolist() == [77] * 4
     assert first(x, init=pydp.full((), 5, np.int32)).tolist() == [5] * 4
     assert first(x[:, :0], init=3).tolist() == [3] * 4
-    with pytest.raises(pydp.InvalidArgument, match="needs init"):
+    with pytest.raises(pydp.InvalidArgument, match="has no result; pass init="):
         first(x[:, :0])
     out = np.full((4,), -1, np.int64)
     assert pydp.reduce(x, axis=1, init=1000, out=out) is out and np.array_equal(out, x.sum(axis=1) + 1000)

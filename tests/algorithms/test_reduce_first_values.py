@@ -31,7 +31,7 @@ def test_first_values_that_are_records(device: Any) -> None:
 
 def test_there_is_no_least_of_nothing(device: Any) -> None:
     for op in ("min", "max"):
-        with pytest.raises(pydp.InvalidArgument, match="needs init"):
+        with pytest.raises(pydp.InvalidArgument, match="has no result; pass init="):
             pydp.reduce(np.zeros((3, 0), np.int32), op, axis=1, device=device)
         assert pydp.reduce(np.zeros((3, 0), np.int32), op, axis=1, init=4, device=device).tolist() == [4, 4, 4]
     assert pydp.reduce(np.zeros(0, np.float32), "logaddexp", device=device) == -np.inf

@@ -64,6 +64,8 @@ def test_it_is_benchmarked(device: Any) -> None:
 def test_its_name_is_in_every_help() -> None:
     for command in ("run", "explain", "tune", "bench"):
         assert "negate" in said(command, "--help")
+    listed = said("tune", "--help").rpartition("ALGORITHM is one of")[2].replace(",", " ").split()
+    assert "scan" in listed and "take" not in listed  # take has nothing to tune
 
 
 def test_every_algorithm_is_public_and_has_a_reference(device: Any) -> None:

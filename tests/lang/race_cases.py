@@ -92,7 +92,7 @@ def swaps_by_the_upper_half(idx, a):
         a[j, i] = x
 
 
-@wrong("different lanes are never ordered", (20, 24), (20, 24))
+@wrong("lanes run in no particular order", (20, 24), (20, 24))
 def life_in_place(idx, world):
     n, m = world.extent
     count = 0

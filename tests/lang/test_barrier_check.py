@@ -65,9 +65,8 @@ MAPPINGS = [{}, {"spec": {"mapping": "simt"}}, {"device": "host"}]
 def test_widths_of_arguments(device, options):
     np.testing.assert_array_equal(run(given, 4, **options), np.arange(32) % 16 // 2 * 2)
     for n in (3, 0, -4, 32, 24):
-        with pytest.raises(
-            InvalidArgument, match=rf"A barrier's width is {n}; numbers that divide the group's 16 lanes"
-        ):
+        wrong = rf"a barrier's width is {n}; numbers that divide the group's 16 lanes"
+        with pytest.raises(InvalidArgument, match=wrong):
             run(given, n, **options)
 
 

@@ -136,12 +136,12 @@ def take_a_number_apart(idx, out):
 # --- indexing
 
 
-@wrong("needs 2 integers as its index, not 1", C, A)
+@wrong("the array 'a' of rank 2 needs 2 indexes, not 1", C, A)
 def too_few_indexes(idx, out, a):
     out[idx] = a[idx[0]]  # here
 
 
-@wrong("needs 2 integers as its index, not 3", C, A)
+@wrong("the array 'a' of rank 2 needs 2 indexes, not 3", C, A)
 def too_many_indexes(idx, out, a):
     out[idx] = a(idx[0], idx[1], 0)  # here
 
@@ -161,7 +161,7 @@ def negative_index(idx, out, a):
     out[idx] = a.T[-1, idx[1]]  # here
 
 
-@wrong("needs 1 integer as its index, not 2", C, V)
+@wrong("needs 1 index, not 2", C, V)
 def index_of_a_row(idx, out, row):
     out[idx] = row[0, 1]  # here
 
@@ -197,7 +197,7 @@ def compute_with_a_tile(idx, out, t):
     out[idx] = t[idx.group] + 1.0  # here
 
 
-@wrong("a number is needed here, not an array", C, A)
+@wrong("a number is needed here, not the array 'a' of rank 2; index it", C, A)
 def compute_with_an_array(idx, out, a):
     out[idx] = a * 2.0  # here
 

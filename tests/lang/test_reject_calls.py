@@ -319,5 +319,5 @@ def test_arguments_of_translate():
 def test_no_source():
     space: dict = {}
     exec("def made(idx, out):\n    out[idx] = 1\n", space)
-    with pytest.raises(VectorError, match="Python has no source for made"):
+    with pytest.raises(VectorError, match="Python cannot give the source of made"):
         translate(space["made"], 2, None, [C])

@@ -69,7 +69,7 @@ def test_explanations_tell_predictions_and_slower_candidates(device: Any) -> Non
     for call in calls:
         told = pydp.explain(*call, device=device)
         assert "limited by" in str(told.facts["predicted"])
-        ranked = [line for line in told.choices if line.startswith(("ranked", "slower candidate", "cannot run"))]
+        ranked = [line for line in told.choices if line.startswith(("candidate ", "slower candidate", "cannot run"))]
         careful = device.profile.loop_limit is not None
         assert len(ranked) >= (1 if careful else 3)
         assert all("predicted" in line or line.startswith("cannot run") for line in ranked)

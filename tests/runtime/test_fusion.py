@@ -548,7 +548,7 @@ def test_bitwise_operators(device: Any, dtypes: str) -> None:
     number = True if dtypes[0] == "?" else 5
     assert bits((number & a | number).get()) == bits(number & x | number)
     assert bits((a & x).get()) == bits(x)
-    with pytest.raises(InvalidArgument, match="float32 & "):
+    with pytest.raises(InvalidArgument, match="& is not defined for float32"):
         pydp.field(floats(1)[0], device=device) & a
     with pytest.raises(InvalidArgument, match="~ is not defined for float32"):
         ~pydp.field(floats(1)[0], device=device)

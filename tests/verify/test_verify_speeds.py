@@ -121,7 +121,7 @@ def test_peers_run_on_the_gpu_under_test_or_are_left_out(monkeypatch: pytest.Mon
     assert found["devices of peers"] == {"PyTorch 2 (CUDA)": "a toy"}
     assert torch.used[:3] == ["highest", "cuda:2", "waited for cuda:2"]
     assert found["peers left out"] == {"CuPy 13": "it lists another, not a toy"}
-    assert found["remark"] == "torch.sort returns the indices too"
+    assert found["remark"] == "torch.sort returns the indexes too"
     found = measured(speed, lambda: None, arrays, GpuUnderTest(("a third",)), Context(None, 0.1))
     assert not found["ratios"] and "remark" not in found
 

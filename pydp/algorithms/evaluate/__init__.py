@@ -158,7 +158,8 @@ def _prepared(
     missing = [name for name in used if name not in values]
     if missing:
         raise InvalidArgument(
-            f"expression uses {listed(missing)}, which has no value; values of {listed(list(values))} are given"
+            f"expression uses {listed(missing)}, but only {listed(list(values))} {'is' if len(values) == 1 else 'are'} "
+            f"given; pass {listed([f'{name}=...' for name in missing])}"
         )
     arrays = {name: normal_input(name, values[name]) for name in used if not is_number(values[name])}
     call = Call.begin(arrays, out=out, device=device, queue=queue, wait_for=wait_for)

@@ -92,7 +92,7 @@ def matmul(
     numbers take the result's dtype; float16 is float32 here), and its value is converted to the result's dtype, as by
     astype. Complex numbers are records with the members `real` and `imag`; a function of a complex product returns a
     number, or a pair of a real and an imaginary part.
-    spec: a MatmulSpec, or a mapping of its fields.
+    spec: a :class:`pydp.algorithms.matmul.spec.MatmulSpec`, or a mapping of some of its fields.
 
     Raises InvalidArgument for wrong shapes, dtypes, factors, a wrong `out` or `epilogue`, UnsupportedOnDevice for
     float64 on a device without it; nothing is written then.
@@ -302,10 +302,10 @@ def _explain(given: Given) -> Explanation:
     facts: dict[str, object] = {
         "device": call.device.name,
         "result": f"{target.dtype} {target.shape}",
-        "product": f"m={one.m} n={one.n} k={one.k}, {one.batches} matrices in batch axes {one.batch}",
-        "adds in": plan.how.work,
+        "product": f"m={one.m} n={one.n} k={one.k}" + (f", batch {one.batch}" if one.batch else ""),
+        "accumulator": plan.how.work,
         "specialization": chosen.spec,
-        "parts of k": plan.parts,
+        "split-k": plan.parts,
         "scratch bytes": plan.space_bytes + plan.partial_bytes,
     }
     if bound is not None:

@@ -103,8 +103,9 @@ def _of_text(text: str, values: dict[Any, Any]) -> Request:
     missing = [name for name in used if name not in values and name != _RESULT]
     if missing:
         raise InvalidArgument(
-            f"the epilogue uses {listed(missing)}, which has no value; x (the result) and values of "
-            f"{listed(list(values)) or 'no other names'} are given"
+            f"the epilogue uses {listed(missing)}, but only x (the result)"
+            f"{f' and {listed(list(values))} are' if values else ' is'} given; pass the operands in a dict: "
+            f"(expression, {{{missing[0]!r}: ...}})"
         )
     if _RESULT in values:
         raise InvalidArgument(

@@ -104,11 +104,13 @@ def plan(
     start = None if operator.operation in ("min", "max") else operator.start  # as NumPy: no minimum of an empty array
     if bounded and start is None and not initial:
         raise InvalidArgument(
-            f"reduce with op {operator.title} and length= needs init, the result of no elements: op has no identity"
+            f"reduce with op {operator.title} and length= needs init=, the result if length is 0"
         )
     if n == 0:
         if start is None and not initial:
-            raise InvalidArgument(f"an empty reduction with op {operator.title} needs init: op has no identity")
+            raise InvalidArgument(
+                f"an empty reduction with op {operator.title} has no result; pass init=, the result of no elements"
+            )
         return Plan(accumulator, operator, (), True, start, None)
     count = int(np.prod([size for size, _ in kept], dtype=object))
     problem = ReduceProblem(

@@ -60,7 +60,13 @@ def check_offsets(offsets: Any, n: int, whole: bool) -> Any:
     if isinstance(offsets, np.ndarray):
         first, last = int(offsets[0]), int(offsets[-1])
         if (offsets[1:] < offsets[:-1]).any() or first < 0 or last > n:
-            raise InvalidArgument(f"offsets must ascend from at least 0 to at most {n}, the number of elements")
+            wrong = (offsets < 0) | (offsets > n)
+            wrong[1:] |= offsets[1:] < offsets[:-1]
+            at = int(wrong.argmax())
+            raise InvalidArgument(
+                f"offsets has {offsets[at]} at index {at}; ascending integers from 0 to {n}, the number of elements, "
+                "are accepted"
+            )
         if whole and (first or last != n):
             raise InvalidArgument(f"offsets go from {first} to {last}; 0 and {n}, the number of elements, are needed")
     return offsets

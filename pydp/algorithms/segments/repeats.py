@@ -56,13 +56,15 @@ def check(x: Any, repeats: Any, axis: Any, length: Any, wait_for: Any = None) ->
     counts, each = _counts(repeats, sizes[1], wait_for)
     if length is not None:
         try:
-            length = integer(length)
+            total = integer(length)
         except TypeError:
-            length = -1
-        if length < 0 or (length and not sizes[1]):
+            total = -1
+        if total < 0 or (total and not sizes[1]):
             raise InvalidArgument(
-                f"total_repeat_length must be None or at least 0, and 0 for no elements; got {length}"
+                f"total_repeat_length is {length!r}; None or an integer of at least 0 is accepted (only 0 if x has no "
+                "elements)"
             )
+        length = total
     return Repeats(x, counts, each, axis, sizes, length)
 
 

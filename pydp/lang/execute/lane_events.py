@@ -147,7 +147,7 @@ def missing_order(by_group: bool, same_group: bool) -> str:
     """The last part of the error message for lanes that race: why no barrier orders them. by_group: see
     :func:`lane_text`."""
     if not by_group:
-        return "different lanes are never ordered"
+        return "lanes run in no particular order"
     return "there is no group_barrier() between them" if same_group else "no barrier holds between groups"
 
 
@@ -181,4 +181,4 @@ def width_error(widths: Sequence[int], lanes: int) -> str:
     if len(widths) == 1 and widths[0] >= 1 and lanes % widths[0] == 0:
         return ""
     shown = widths[0] if len(widths) == 1 else f"{list(widths)}, which differs between lanes"
-    return f"A barrier's width is {shown}; numbers that divide the group's {lanes} lanes are accepted"
+    return f"a barrier's width is {shown}; numbers that divide the group's {lanes} lanes are accepted"

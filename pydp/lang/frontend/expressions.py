@@ -315,7 +315,7 @@ class Expressions(Records):
             return self.items_at(base, self.flat_indices(values, node), node)
         if isinstance(base, Items):
             if len(values) != 1:
-                self.fail(f"a tuple needs one integer as its index, not {len(values)}", node)
+                self.fail(f"a tuple needs 1 index, not {len(values)}", node)
             return self.item(base, self.index_number(values[0], "the index of a tuple", node), node)
         advice = "; write r.x or r['x'] for a member" if isinstance(base, Number) and base.expr.dtype.names else ""
         self.fail(f"{describe(base)} cannot be indexed{advice}", node)

@@ -116,8 +116,10 @@ def describe(value: Value) -> str:
         kind = "a constant array" if value.constant else "an array member" if value.member else "a tuple"
         return f"{kind} {value.member!r} of {len(value.items)}" if value.member else f"{kind} of {len(value.items)}"
     if isinstance(value, View):
-        what = "range of tiles" if value.levels else "tile" if value.tile else "array"
-        return f"a {what} of rank {value.rank} of {value.array.name!r}".replace("a array", "an array")
+        array = f"the array {value.array.name!r}"
+        part = "range of tiles" if value.levels else "tile" if value.tile else "view"
+        whole = part == "view" and value.rank == len(value.origin)
+        return f"{array} of rank {value.rank}" if whole else f"a {part} of rank {value.rank} of {array}"
     name = getattr(value.value, "__name__", None)
     return f"{type(value.value).__name__} {name}" if name else f"{value.value!r}"
 

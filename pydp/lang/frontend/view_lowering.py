@@ -97,8 +97,8 @@ class Views(Arithmetic):
         """view[values]: a tile if the view is a range of tiles, else an element."""
         indices = self.flat_indices(values, node)
         if len(indices) != view.rank:
-            integers = "1 integer" if view.rank == 1 else f"{view.rank} integers"
-            self.fail(f"{describe(view)} needs {integers} as its index, not {len(indices)}", node)
+            needed = "1 index" if view.rank == 1 else f"{view.rank} indexes"
+            self.fail(f"{describe(view)} needs {needed}, not {len(indices)}", node)
         self._check_constants(view, indices, node)
         if view.levels:
             return self._tile_at(view, [index.expr for index in indices], node)

@@ -64,7 +64,9 @@ def _find(function: FunctionType) -> Source:
     where = Where(code.co_filename, code.co_firstlineno, 0, "", function.__name__)
     if not lines:
         raise VectorError(
-            f"Python has no source for {function.__name__} (exec, or a prompt?); define it in a file", where
+            f"Python cannot give the source of {function.__name__} (defined by exec or at a prompt?). "
+            "Define it in a file",
+            where,
         )
     cached = _parsed.find(code.co_filename)
     if cached is None or cached[0] != lines:

@@ -81,9 +81,10 @@ def result_dtype(op: str, left: Any, right: Any) -> np.dtype:
         return _UFUNCS[op].resolve_dtypes((left, right, None))[2]
     except TypeError:
         names = [getattr(one, "__name__", str(one)) for one in (left, right)]
-        raise InvalidArgument(
-            f"{names[0]} {_SIGNS[op]} {names[1]} is not defined; number types that NumPy combines are accepted"
-        ) from None
+        bitwise = "booleans, and integers with a common integer dtype,"
+        accepted = bitwise if op in ("and", "or", "xor") else "numbers for which NumPy defines it"
+        message = f"{_SIGNS[op]} is not defined for {' and '.join(names)}; {accepted} are accepted"
+        raise InvalidArgument(message) from None
 
 
 def _as_words(operand: Operand) -> Operand:

@@ -11,6 +11,9 @@ from pydp.errors import InvalidArgument
 from pydp.space import MAX_RANK
 
 Layout = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, strides, offset; strides and offset in elements
+ARRAY_ADVICE = (
+    "Use pydp.select(x, mask=mask) for a mask, pydp.take(x, indexes) for indexes, or index the result of .get()"
+)
 
 
 class IndexOutOfRange(InvalidArgument, IndexError):
@@ -21,16 +24,13 @@ def _expand(key: Any, rank: int) -> list[Any]:
     """Expand a key to one item per axis (and None per new axis), with the ellipsis replaced by full slices."""
     items = list(key) if isinstance(key, tuple) else [key]
     for item in items:
-        plain = item is None or item is Ellipsis or isinstance(item, slice)
-        if isinstance(item, (bool, np.bool_)) or not (plain or hasattr(item, "__index__")):
+        plain = item is None or item is Ellipsis or isinstance(item, slice) or hasattr(item, "__index__")
+        array = isinstance(item, np.ndarray) and item.ndim > 0
+        if isinstance(item, (bool, np.bool_)) or array or not plain:
+            shape = getattr(item, "shape", ())
+            what = f"an index of shape {shape} and dtype {item.dtype}" if shape else f"index {item!r}"
             raise InvalidArgument(
-                f"index {item!r} is not accepted; integers, slices, Ellipsis and None are accepted. For other indexes, "
-                "index the result of .get()"
-            )
-        if isinstance(item, np.ndarray) and item.ndim > 0:
-            raise InvalidArgument(
-                "an array index is not accepted; integers, slices, Ellipsis and None are accepted. For other indexes, "
-                "index the result of .get()"
+                f"{what} is not accepted; integers, slices, Ellipsis and None are accepted. {ARRAY_ADVICE}"
             )
     used = sum(item is not None and item is not Ellipsis for item in items)
     dots = [at for at, item in enumerate(items) if item is Ellipsis]

@@ -10,6 +10,7 @@ import pyopencl as cl
 import pyopencl.array
 
 from pydp.errors import InvalidArgument
+from pydp.runtime.arrays.indexing import ARRAY_ADVICE
 from pydp.runtime.arrays.operand import Strided
 from pydp.runtime.field import transfer
 from pydp.runtime.field.operators import FieldOperators
@@ -33,8 +34,9 @@ class Field(FieldOperators):
     that is deleted before that is not computed. Errors of the device, such as too little memory, are raised when `r`
     is used. Operators with NumPy or pyopencl arrays, and with Fields whose `array` was read, are computed at once.
 
-    ``+ - * / & | ^ ~`` and the comparisons ``== != < <= > >=`` work element by element, with the broadcasting and type
-    rules of NumPy. A comparison returns a field of booleans. A field has a truth value only if it has one element, and
+    ``+ - * / & | ^ ~``, unary ``-`` and the comparisons ``== != < <= > >=`` work element by element, with the
+    broadcasting and type rules of NumPy; ``@`` is :func:`pydp.matmul`. Use :func:`pydp.evaluate` for ``%``, powers and
+    functions. A comparison returns a field of booleans. A field has a truth value only if it has one element, and
     fields are not hashable. ``f is g`` tests identity; ``(f == g).get().all()`` tests whether all elements are equal.
 
     `strides` and `offset` count elements. All operations accept ranks 0 to 6. The dtype is a boolean, integer, float
@@ -92,7 +94,8 @@ class Field(FieldOperators):
     # --- views -------------------------------------------------------------------------------------------
 
     def transpose(self, *axes: int) -> Field:
-        """A view with the axes in the given order (reversed by default)."""
+        """A view with the axes in the given order (reversed by default). Raises InvalidArgument if `axes` is not a
+        permutation of the axes."""
         order = integers(axes[0] if len(axes) == 1 else axes, "transpose")
         if not order:
             return self.T
@@ -103,7 +106,8 @@ class Field(FieldOperators):
         return self._view((shape, tuple(self.strides[axis] for axis in places), self.offset))
 
     def reshape(self, *shape: Any) -> Field:
-        """A view with another shape and the same number of elements; a copy if the field is not contiguous."""
+        """A view with another shape and the same number of elements; a copy if the field is not contiguous. One size
+        may be -1. Raises InvalidArgument for another number of elements and for more than 6 axes."""
         sizes = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
         return transfer.reshaped(self, sizes)
 
@@ -155,7 +159,7 @@ class Field(FieldOperators):
             return values if dtype is None else values.astype(dtype, copy=False)
 
     def item(self) -> Any:
-        """The element of a one-element field as a Python value; waits for it."""
+        """The element of a one-element field as a Python value; waits for it. Raises InvalidArgument for others."""
         if self.size != 1:
             raise InvalidArgument(f"item() takes one element; a field of shape {self.shape} has {self.size} elements")
         return self.get().item()
@@ -168,7 +172,10 @@ class Field(FieldOperators):
 
     def __index__(self) -> int:
         if self.rank or self.dtype.kind not in "iu":
-            raise TypeError("only a field of rank 0 with an integer dtype can be used as an index")
+            raise TypeError(
+                f"a Field of shape {self.shape} and dtype {self.dtype} cannot be an index; an integer Field of rank 0 "
+                f"is accepted. {ARRAY_ADVICE}"
+            )
         return int(self.item())
 
     def __complex__(self) -> complex:

@@ -90,7 +90,7 @@ SPEEDS = (
           lambda module, x: module.sum(x), lambda torch, x: torch.sum(x), bytes=4),
     Speed("sort", "int32", _flat(1 << 24, 1 << 18), _items, "Gitem/s", pydp.sort,
           lambda module, x: module.sort(x), lambda torch, x: torch.sort(x), bytes=8,
-          remark="torch.sort returns the indices too"),
+          remark="torch.sort returns the indexes too"),
     Speed("select", "float32", _STREAMED, _items, "Gitem/s", pydp.select,
           lambda module, x: x[x > 0], lambda torch, x: torch.masked_select(x, x > 0), {"predicate": "x > 0"}, bytes=6),
     Speed("histogram", "float32", _STREAMED, _items, "Gitem/s", pydp.histogram,
