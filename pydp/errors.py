@@ -1,7 +1,8 @@
 """The exceptions that pydp raises.
 
-Every message names the wrong value and the accepted ones. All classes derive from :class:`PydpError`. Some also derive
-from the matching built-in exception, so ``except ValueError`` and ``except MemoryError`` work as in NumPy.
+Every message names the wrong value and the accepted ones. All classes derive from :class:`PydpError`, also the few that
+other modules define, such as :class:`pydp.tuning.trial.WrongResult`. Some also derive from the matching built-in
+exception, so ``except ValueError`` and ``except MemoryError`` work as in NumPy.
 """
 
 from __future__ import annotations

@@ -201,14 +201,24 @@ class Grid:
 
 
 def extent(*sizes: Any) -> Extent:
-    """Make an `Extent`: ``extent(4, 6)``, ``extent((4, 6))``, or from an object with the attribute `extent`."""
+    """Make an `Extent`, the sizes of some axes: ``extent(4, 6)``, ``extent((4, 6))``, or from an object with the
+    attribute `extent`, such as a Field. Raises InvalidArgument for negative sizes and for more than 6 axes.
+
+    >>> pydp.extent(4, 6).size
+    24
+    """
     if len(sizes) == 1 and isinstance(getattr(sizes[0], "extent", None), Extent):
         return sizes[0].extent  # type: ignore[no-any-return]
     return Extent(_gather(sizes, "extent"))
 
 
 def index(*places: Any) -> Index:
-    """Make an `Index` from integers: ``index(1, 2)`` or ``index((1, 2))``."""
+    """Make an `Index`, a position of integers, which may be negative: ``index(1, 2)`` or ``index((1, 2))``. Arithmetic
+    on it is elementwise. Raises InvalidArgument for other values and for more than 6 axes.
+
+    >>> pydp.index(1, 2) + 1
+    Index(2, 3)
+    """
     return Index(_gather(places, "index"))
 
 

@@ -98,6 +98,7 @@ class Function:
     spellings: names of the function in numpy and math.
     exact: the kinds (or kind and size) for which all devices and NumPy have the same result, bit for bit, apart from
         subnormal floats on devices that take them as 0.
+    differs: for a function that is not exact and does not round: the values for which devices differ.
     """
 
     name: str
@@ -108,6 +109,7 @@ class Function:
     doc: str
     spellings: str = ""
     exact: str = ""
+    differs: str = ""
 
     def c_form(self, dtype: np.dtype[Any]) -> str | None:
         """The entry of `c` for operands of `dtype`; None if there is none."""
@@ -192,10 +194,12 @@ _ROWS = (
     _real("fma fma", "a * b + c, rounded once.", numpy_math.fma, 3, exact="f"),
     _real("fmod fmod", "The remainder with the sign of x, as in C.", np.fmod, 2, c={"f": "each fmod"}, exact="f"),
     _real("copysign copysign", "The magnitude of x with the sign of y.", np.copysign, 2, exact="f"),
-    _real("fmin fmin", "The minimum; a number if one of the two is NaN.", np.fmin, 2),
-    _real("fmax fmax", "The maximum; a number if one of the two is NaN.", np.fmax, 2),
-    _real("fdim", "x - y, or 0 if x is not larger.", numpy_math.fdim, 2, c={"f": "lane fdim"}),
-    _real("nextafter nextafter", "The next float from x in the direction of y.", np.nextafter, 2),
+    _real("fmin fmin", "The minimum; a number if one of the two is NaN.", np.fmin, 2, differs="NaN and signs of zeros"),
+    _real("fmax fmax", "The maximum; a number if one of the two is NaN.", np.fmax, 2, differs="NaN and signs of zeros"),
+    _real("fdim", "x - y, or 0 if x is not larger.", numpy_math.fdim, 2, c={"f": "lane fdim"},
+          differs="subnormal numbers"),
+    _real("nextafter nextafter", "The next float from x in the direction of y.", np.nextafter, 2,
+          differs="subnormal numbers"),
     _real("floor floor", "The largest integer that is at most x.", np.floor, c={"f": "floor", **_ROUNDING}, exact="f"),
     _real("ceil ceil", "The smallest integer that is at least x.", np.ceil, c={"f": "ceil", **_ROUNDING}, exact="f"),
     _real("trunc trunc", "x rounded toward zero.", np.trunc, c={"f": "trunc", **_ROUNDING}, exact="f"),
@@ -205,8 +209,10 @@ _ROWS = (
     _real("isinf isinf", "Whether x is infinite.", np.isinf, rule="test", c={"f": "isinf", **_NEVER}, exact="f"),
     _real("isfinite isfinite", "Whether x is neither infinite nor NaN.", np.isfinite, rule="test",
           c={"f": "isfinite", "i": "1", "u": "1", "b": "1"}, exact="f"),
-    _real("isnormal", "Whether x is neither 0, subnormal, infinite nor NaN.", numpy_math.isnormal, rule="test"),
-    _real("signbit signbit", "Whether the sign of x is negative, also for -0.0 and NaN.", np.signbit, rule="test"),
+    _real("isnormal", "Whether x is neither 0, subnormal, infinite nor NaN.", numpy_math.isnormal, rule="test",
+          differs="subnormal numbers"),
+    _real("signbit signbit", "Whether the sign of x is negative, also for -0.0 and NaN.", np.signbit, rule="test",
+          differs="NaN"),
     Function("abs", 1, "number", np.absolute, {"f": "fabs", "i": "lane abs", "u": "", "b": ""}, "The absolute value.",
              "fabs", "f i u b"),
     Function("minimum", 2, "number", np.minimum, dict.fromkeys("fiub", "lane minimum"),
@@ -312,10 +318,10 @@ def _for_python(row: Function) -> Callable[..., Any]:
 def _precision(row: Function) -> str:
     """A sentence on the results of different devices."""
     if not row.exact:
-        return "Results are within the rounding of the device."
+        return f"Results may differ between devices {f'for {row.differs}' if row.differs else 'in the last bits'}."
     kinds = row.exact.split()
     same = f"Results{'' if 'f8' not in kinds else ' of float64'} are the same on all devices"
-    others = ", other results are within the rounding of the device" if "f8" in kinds else ""
+    others = ", other results may differ in the last bits" if "f8" in kinds else ""
     return same + others + (", except that some devices flush subnormal floats to zero." if "f" in kinds else ".")
 
 

@@ -103,19 +103,28 @@ def _on_lanes_only(name: str) -> NoReturn:
 def local_field(*extents: Any, dtype: Any = None) -> Any:
     """An uninitialized array in local memory, shared by the lanes of a group.
 
-    ``local_field(np.float32, 16, 16)`` or ``local_field((16, 16), np.float32)``; the extents are constants.
-    Lanes of the group outside the grid use local fields too.
+    ``local_field(np.int32, 16, 16)``, ``local_field((16, 16), np.int32)`` or ``local_field(16, 16, dtype=np.int32)``;
+    the default dtype is float32. The extents are constants. Lanes of the group outside the grid use local fields too.
+    Raises InvalidArgument if it is called outside a vector function.
 
     Unlike indexes of arguments, its indexes are not checked at run time. If constants, grid indexes or scalar arguments
     put an index out of bounds, an error is raised before the launch. (Scalar arguments that change on every call are
     checked for the first values of each magnitude only.) An index that depends on data is checked only in
     ``pydp.checked()``; elsewhere, if it is out of bounds, it may read or overwrite any memory of the process.
+
+    >>> def reverse(idx, a):
+    ...     s = local_field(np.float32, 4)
+    ...     s[idx.local] = a[idx]
+    ...     group_barrier()
+    ...     a[idx] = s[3 - idx.local[0]]
+    >>> a = np.arange(8, dtype=np.float32); pydp.forall(8, reverse, a, group=4); a
+    array([3., 2., 1., 0., 7., 6., 5., 4.], dtype=float32)
     """
     _on_lanes_only("local_field")
 
 
 def private_field(*extents: Any, dtype: Any = None) -> Any:
-    """An uninitialized array, private to one lane. Arguments and bounds checks: see :func:`local_field`."""
+    """An uninitialized array, private to one lane. Arguments, bounds checks and errors: see :func:`local_field`."""
     _on_lanes_only("private_field")
 
 
@@ -125,6 +134,9 @@ def group_barrier(width: Any = None) -> None:
     All lanes of the group, or with `width` all lanes of the block, must reach it.
 
     width: the lanes wait in blocks of `width` consecutive lanes; it must divide the size of the group.
+
+    Raises VectorError before the launch if some lanes may not reach it, or if `width` does not divide the size of the
+    group; InvalidArgument if it is called outside a vector function. Example: see :func:`local_field`.
     """
     _on_lanes_only("group_barrier")
 

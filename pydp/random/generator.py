@@ -43,9 +43,10 @@ class Generator:
     word i % 4 of block i // 4, or from half of block i // 2 if its dtype needs 64 bits. A generator may be used by
     several threads.
 
-    Results are Fields, or one number if `size` and `out` are None. All methods take `out` (a NumPy array, Field or
-    pyopencl Array that receives the numbers, of any strides), device=, queue= and wait_for=. They raise InvalidArgument
-    for invalid arguments, and UnsupportedOnDevice for float64 on a device without it.
+    The methods that take `size` return a Field, or one number if `size` and `out` are None. They also take `out` (a
+    NumPy array, Field or pyopencl Array of any strides), which receives the numbers. All methods that make numbers,
+    except `bytes`, take device=, queue= and wait_for=. They raise InvalidArgument for invalid arguments, and
+    UnsupportedOnDevice for float64 on a device without it.
 
     >>> rng = pydp.random.Generator(7)
     >>> rng.integers(0, 10, 6).get()

@@ -92,10 +92,10 @@ def tune(
     A shape class holds the sizes that round up to the same powers of two.
 
     fn: a pydp function that takes ``spec=``, followed by the arguments of a call. They are not changed; an `out` gets
-    its old contents back. budget: seconds of search. When it is over, the current candidate is finished, and the best
-    ones are timed again, here and at other sizes. This takes up to half a minute for short calls, several hundred calls
-    for long ones, and the builds that are still needed. again: search even if the class was tuned before. progress:
-    called before each candidate.
+    its old contents back. again: search even if the class was tuned before. progress: called before each candidate.
+    budget: seconds of search. Then the current candidate is finished, and the best ones are timed again, at the call's
+    size and at two others. This takes up to half a minute for short calls. For long calls, it takes the time of several
+    hundred calls, and that of the builds that are still needed.
 
     A candidate's time counts only if its result equals NumPy's, or the untuned call's if NumPy has no such function.
     Candidates that fail or take too long are recorded with the reason and not tried again. An interrupted search
@@ -103,8 +103,9 @@ def tune(
     winner is stored if it beats the untuned choice by more than noise in both, and is correct and not slower at two
     other sizes of the class. Otherwise the untuned choice is stored as the best.
 
-    Raises InvalidArgument if the call has no specializations to tune; WrongResult (a PydpError) if the untuned result
-    differs from NumPy's; Stuck (a PydpError) if a candidate does not end.
+    Raises InvalidArgument if the call has no specializations to tune; :class:`pydp.tuning.trial.WrongResult` if the
+    untuned result differs from NumPy's; :class:`pydp.tuning.tuner.Stuck` if a candidate does not end. All are
+    PydpErrors.
 
     >>> pydp.tune(pydp.matmul, a, b, budget=30)          # doctest: +SKIP
     """

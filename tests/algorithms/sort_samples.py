@@ -45,7 +45,7 @@ def made(dtype: Any, n: int, kind: str, seed: int) -> np.ndarray:
 
 
 def indices(x: np.ndarray, descending: bool = False, axis: int = -1) -> np.ndarray:
-    """The indices that sort x stably; equal keys keep their order in descending sorts, too."""
+    """The indexes that sort x stably; equal keys keep their order in descending sorts, too."""
     if not descending:
         return np.argsort(x, axis=axis, kind="stable")
     return np.flip(x.shape[axis] - 1 - np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)

@@ -179,7 +179,7 @@ def test_names_of_members_order_as_in_numpy(device: Any) -> None:
 
 
 def _windowed(x: np.ndarray, low: int, end: int, descending: bool) -> np.ndarray:
-    """The indices that sort integers by their bits low .. end - 1 with Python's stable sort; sign bits are flipped."""
+    """The indexes that sort integers by their bits low .. end - 1 with Python's stable sort; sign bits are flipped."""
     width = 8 * x.dtype.itemsize
     flip = 1 << width - 1 if x.dtype.kind == "i" else 0
     keys = [((value % (1 << width)) ^ flip) >> low & (1 << end - low) - 1 for value in x.tolist()]

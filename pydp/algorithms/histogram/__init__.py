@@ -58,6 +58,7 @@ def histogram(
     numbers of the shape of `x`; the result is then the sums of weights, in their dtype. They are added in a fixed
     order; on CPUs, floats are added as float64. density: return a probability density (float64, or complex128 for
     complex weights) instead of counts.
+    spec: a :class:`pydp.algorithms.histogram.policy.HistogramSpec`, or a mapping of some of its fields.
 
     The edges are bitwise equal to NumPy's, and values are compared with them exactly. NumPy rounds 64-bit integers to
     float64 before it compares them with float edges (equal bins have float edges) or with 64-bit integer edges of the
@@ -136,8 +137,8 @@ def bincount(
     """Count the occurrences of each value 0, 1, ... in `x`, as ``numpy.bincount``.
 
     x: non-negative integers, of rank 1. weights: numbers of the shape of `x`; the result is then the sums of weights
-    (float64). minlength: minimum number of bins. The result (int64) has max(x) + 1 bins, therefore the call waits for
-    the values.
+    (float64). minlength: minimum number of bins. spec: see `histogram`. The result (int64) has max(x) + 1 bins,
+    therefore the call waits for the values.
 
     Raises InvalidArgument for negative values and other dtypes and shapes, and OutOfResources if the bins do not fit
     into device memory.

@@ -45,8 +45,8 @@ def merge(
     strides and dtype (NumPy, Field or pyopencl Array). Numbers of different dtypes are merged in their common dtype.
     The result has ``len(a) + len(b)`` elements and the kind of `a`. If an array is not sorted, the order of the result
     is unspecified.
-    out: array for the result, which shares no memory with `a` and `b`. spec: a MergeSpec, or a mapping of some of its
-    fields.
+    out: array for the result, which shares no memory with `a` and `b`.
+    spec: a :class:`pydp.algorithms.merge.policy.MergeSpec`, or a mapping of some of its fields.
 
     Raises InvalidArgument for arrays of another rank and for dtypes without a common one, and UnsupportedOnDevice for
     dtypes that the device does not support, before anything is enqueued.

@@ -16,11 +16,9 @@ from pydp.runtime.call import Call
 from pydp.runtime.placement import normal_input
 from pydp.runtime.recording import recorded
 
-_MISSING: Any = object()
-
 
 def where(
-    condition: Any, yes: Any = _MISSING, no: Any = _MISSING,
+    condition: Any, yes: Any = None, no: Any = None,
     *, out: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None,
 ) -> Any:  # fmt: skip
     """Elements of `yes` where `condition` is not zero, and of `no` elsewhere, as ``numpy.where``.
@@ -37,9 +35,9 @@ def where(
     array([1, 0, 3])
     """
     places = {"device": device, "queue": queue, "wait_for": wait_for}
-    if yes is _MISSING and no is _MISSING:
+    if yes is None and no is None:
         return nonzero(condition, **places)
-    if yes is _MISSING or no is _MISSING:
+    if yes is None or no is None:
         raise InvalidArgument("where is given one of two values; both or none are accepted")
     if out is None and not _is_array(condition) and not _is_array(yes) and not _is_array(no):
         return yes if condition else no

@@ -59,13 +59,15 @@ def partition(
 
     The arguments and errors are as for `select`. A part begins where the previous one ends, so its position depends on
     all elements: they are counted first, then stored. With two and with three parts, they are read twice and written
-    once. With `length`, the elements from there on are those of `x` in a NumPy array; in other arrays they are not
-    written.
+    once. With `length`, the result still has the size of `x`. Its elements from `length` on are copied from `x` (NumPy
+    arrays) or uninitialized (Fields, pyopencl Arrays).
 
     With an integer or a sequence of integers instead of a predicate, return a copy of `x` that is partitioned along
     `axis` at its k-th smallest elements, as ``numpy.partition`` (axis=None: the elements in C order): the element at
     each position is the one that a sort would put there, no element before it is larger, and none after it is smaller.
-    axis applies to such calls only; mask, second, count and length apply to the others. spec is then a PartitionSpec.
+    axis applies to such calls only; mask, second, count and length apply to the others.
+    spec: a :class:`pydp.algorithms.select.policy.SelectSpec` for conditions, a
+    :class:`pydp.algorithms.partition.policy.PartitionSpec` for positions, or a mapping of some of its fields.
     For one position, the smaller, the equal and the larger elements keep their order. For several positions, and for
     dtypes that are not bool, integers or floats, all elements are sorted, which is a partition at every position.
 
@@ -99,7 +101,8 @@ def argpartition(
 
     x: array of any shape, strides and dtype that `sort` accepts. kth: an integer or a sequence of integers, the
     positions of elements in the sorted array; negative ones count from the end. axis: None partitions the elements in C
-    order. spec: a PartitionSpec, or a mapping of some of its fields.
+    order.
+    spec: a :class:`pydp.algorithms.partition.policy.PartitionSpec`, or a mapping of some of its fields.
 
     The indexes of the smaller, of the equal and of the larger elements are each in ascending order. For several
     positions, and for dtypes that are not bool, integers or floats, the result is that of `argsort`. Raises

@@ -66,11 +66,12 @@ def reduce(
         the device.
     length: only the first `length` elements count, in C order; `axis` must then reduce all axes. An integer, or a Field
         or pyopencl Array of one integer, such as the `count` of `select`: the kernels read it on the device, so the
-        call does not wait for it, nor for the length of a result that is `x`. On the device, a negative length counts
-        as 0, and one that exceeds the array as its size. Operators without an identity, such as "min", need init.
+        call does not wait for it. If `x` is a result whose length only the device knows, the call does not wait for
+        that either. On the device, a negative length counts as 0, and one that exceeds the array as its size. "min",
+        "max" and operators without a known identity need init.
     dtype: dtype of the reduction and the result. The default is the dtype of `x`, or int64 or uint64 for sums and
         products of smaller integers and bools, as in NumPy.
-    spec: a ReduceSpec, or a mapping of some of its fields.
+    spec: a :class:`pydp.algorithms.reduce.policy.ReduceSpec`, or a mapping of some of its fields.
     out: output array of the result's shape and dtype. It may overlap `x` and `init`.
 
     An empty reduction returns `init`, or the value that NumPy returns (0 for a sum). It raises InvalidArgument for

@@ -114,7 +114,9 @@ def dot(
     """Dot product of two vectors, as ``numpy.dot``; matrices are multiplied with :func:`pydp.matmul`.
 
     a, b: numbers or bools, vectors of equal length, any strides. If one of them has rank 2 or more, the result is the
-    matrix product; `b` has rank 2 at most then. spec: a ReduceSpec for vectors, a MatmulSpec for matrices.
+    matrix product; `b` has rank 2 at most then.
+    spec: a :class:`pydp.algorithms.reduce.policy.ReduceSpec` for vectors, a
+    :class:`pydp.algorithms.matmul.spec.MatmulSpec` for matrices, or a mapping of some of its fields.
 
     The result has the dtype that NumPy gives products of both. float32 and float16 are added as float32 in runs of 16
     elements, and the sums of runs as float64 (float32 on devices without float64). Raises InvalidArgument for other

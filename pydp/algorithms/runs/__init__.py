@@ -50,9 +50,9 @@ def run_length_encode(
     of the run.
 
     count: a device scalar (one int32 or int64) that receives the number of runs. length: only the first `length`
-    elements count, see `select`. spec: a SelectSpec, or a mapping of some of its fields. The length of the results: see
-    `select`. If results for as many runs as elements would exceed the device's largest buffer, NumPy arrays are read
-    twice, first to count the runs.
+    elements count, see `select`. The length of the results: see `select`. If results for as many runs as elements would
+    exceed the device's largest buffer, NumPy arrays are read twice, first to count the runs.
+    spec: a :class:`pydp.algorithms.select.policy.SelectSpec`, or a mapping of some of its fields.
 
     Raises InvalidArgument for invalid arguments, and UnsupportedOnDevice for dtypes that the device does not support,
     before anything is enqueued.
@@ -88,7 +88,7 @@ def reduce_by_key(
     keys: array of any shape, strides and dtype; elements are compared by ``==`` and taken in C order. values: array of
     the same shape. Both results have rank 1 and the kind of `keys`. op, dtype: the operator and the dtype of the
     computation and the result, as for `scan`: any associative operator, commutative or not. The bracketing depends only
-    on the sizes and the device, therefore float results are bitwise reproducible.
+    on the sizes, the device and the specialization, so float results are bitwise reproducible until the call is tuned.
 
     count, length, spec, the length of the results, and errors: as for `run_length_encode`.
 

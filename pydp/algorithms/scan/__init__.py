@@ -49,11 +49,11 @@ def scan(
 
     op: any associative operator, commutative or not: ``+ * min max & | ^ logaddexp``, an OpenCL C expression in a and
     b, a dict of such expressions for the fields of a record, or a Python function. `a` is the earlier one.
-    The bracketing depends only on the sizes and the device, therefore float results are bitwise reproducible. The
-    operator only receives elements of `x` and their reductions, with one exception. In an in-place scan (out=x), a
-    work-group that recomputes the aggregate of a late partition may read elements while they are overwritten, and an
-    element of more than 8 bytes may mix old and new bytes. The operator must terminate for such values; its result is
-    discarded.
+    The bracketing depends only on the sizes, the device and the specialization, so float results are bitwise
+    reproducible until the call is tuned. The operator only receives elements of `x` and their reductions, with one
+    exception. In an in-place scan (out=x), a work-group that recomputes the aggregate of a late partition may read
+    elements while they are overwritten, and an element of more than 8 bytes may mix old and new bytes. The operator
+    must terminate for such values; its result is discarded.
 
     exclusive: element k is the reduction of the elements before k. Element 0 is `init`, or the operator's identity (an
     operator without a known identity needs init). reverse: the same as ``scan(x[::-1], ...)[::-1]``. init: the first
@@ -64,15 +64,15 @@ def scan(
 
     length: only the first `length` elements count: an integer, or a Field or pyopencl Array of one integer, such as the
     `count` of `select`. `x` has rank 1, or axis is None; reverse is not accepted. The kernels read it on the device, so
-    the call does not wait for it, nor for the length of a result that is `x`. On the device, a negative length counts
-    as 0, and one that exceeds the array as its size. The result has `length` elements, as a result of `select`; an
-    `out` has the shape of x, and its other elements are not written.
+    the call does not wait for it. If `x` is a result whose length only the device knows, the call does not wait for
+    that either. On the device, a negative length counts as 0, and one that exceeds the array as its size. The result
+    has `length` elements, as a result of `select`; an `out` has the shape of x, and its other elements are not written.
 
     dtype: dtype of the computation and the result. The default is the dtype of x (as in CUB and pyopencl, unlike
     NumPy), or int64 for sums and products of bools. out: output array; may be x. strategy: "lookback" (one pass),
     "chained" or "reduce_then_scan". The default is "lookback", or "reduce_then_scan" on drivers without forward
-    progress between work-groups; drivers that limit loop iterations accept only "reduce_then_scan". spec: a ScanSpec,
-    or a mapping of some of its fields.
+    progress between work-groups; drivers that limit loop iterations accept only "reduce_then_scan".
+    spec: a :class:`pydp.algorithms.scan.policy.ScanSpec`, or a mapping of some of its fields.
 
     Raises InvalidArgument for invalid arguments and UnsupportedOnDevice for dtypes that the device does not support,
     both before anything is enqueued.

@@ -42,7 +42,8 @@ def searchsorted(
     side: "left" gives the index of the first element that is not less than the value, "right" the index after the last
     one that is not greater. sorter: integers that sort `a`, as of `argsort`; then `a` need not be sorted. Indexes that
     are out of range are clipped (NumPy raises an error for them).
-    out: int64 array of the shape of `v` for the result. spec: a SearchSpec, or a mapping of some of its fields.
+    out: int64 array of the shape of `v` for the result.
+    spec: a :class:`pydp.algorithms.search.policy.SearchSpec`, or a mapping of some of its fields.
 
     Raises InvalidArgument for another side, a sorter of another shape or dtype, and arrays that cannot be compared;
     UnsupportedOnDevice for dtypes that the device does not support. Both are raised before anything is enqueued.

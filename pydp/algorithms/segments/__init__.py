@@ -103,13 +103,13 @@ def repeat(
 
     x: array of any shape, strides and dtype (NumPy, Field or pyopencl Array). The result has the same kind and dtype.
     repeats: an integer, or an array of integers, one for each element along the axis. They must not be negative, and
-    their sum must be below 2**63: values of NumPy arrays are checked, the result for others on the device is
-    unspecified.
+    their sum must be below 2**63. Values in a NumPy array are checked; for wrong values in a Field or pyopencl Array,
+    the result is unspecified.
     axis: the axis to repeat along; None repeats the elements in C order and returns an array of rank 1.
     total_repeat_length: the length of the result along the axis, as in ``jax.numpy.repeat``: the result is cut off, or
-    the last element is repeated more often. With it, a call on Fields does not wait, except for one number of
-    repeats on the device; without it, a call with an array of repeats waits for their sum.
-    spec: a SegmentSpec, or a mapping of some of its fields.
+    the last element is repeated more often. With it, a call on Fields does not wait, unless `repeats` is a device array
+    of one element; without it, a call with an array of repeats waits for their sum.
+    spec: a :class:`pydp.algorithms.segments.policy.SegmentSpec`, or a mapping of some of its fields.
 
     Raises InvalidArgument for other repeats, axes and lengths, before anything is enqueued.
 
@@ -176,14 +176,15 @@ def segmented_reduce(
 
     x: array of rank 1 of any dtype and stride (NumPy, Field or pyopencl Array). offsets: ascending integers, one more
     than there are segments (the row pointers of the CSR format). Elements before the first and from the last offset on
-    belong to no segment. Offsets in NumPy arrays are checked; for others on the device, wrong offsets are clipped.
+    belong to no segment. Offsets in a NumPy array are checked; wrong ones in a Field or pyopencl Array are clipped.
     op: any associative operator, commutative or not, see `scan`. init: a value that begins every segment. An empty
     segment gives `init`, or the identity of the operator (0 for a sum; an operator without one needs init).
     dtype: the dtype of the computation and the result, by default as for `reduce`. out: array for the result.
-    spec: a SegmentSpec, or a mapping of some of its fields.
+    spec: a :class:`pydp.algorithms.segments.policy.SegmentSpec`, or a mapping of some of its fields.
 
     Work-items have equal parts of the segments and elements together, so one long segment, or many short ones, keep all
-    cores busy. The bracketing depends only on the sizes, the offsets and the device.
+    cores busy. The bracketing depends only on the sizes, the offsets, the device and the specialization, so float
+    results are bitwise reproducible until the call is tuned.
 
     Raises InvalidArgument for invalid arguments and UnsupportedOnDevice for dtypes that the device does not support,
     before anything is enqueued.
@@ -211,9 +212,9 @@ def segmented_sort(
     """Sort each segment ``x[offsets[s] : offsets[s + 1]]`` of `x`. The sort is stable.
 
     x: array of rank 1 of any dtype that `sort` accepts (NumPy, Field or pyopencl Array). offsets: ascending integers
-    from 0 to the number of elements, one more than there are segments. Offsets in NumPy arrays are checked; the result
-    for wrong ones on the device is unspecified. descending: reverse the order. spec: a SortSpec, or a mapping of some
-    of its fields, for the sort of all elements.
+    from 0 to the number of elements, one more than there are segments. Offsets in a NumPy array are checked; for wrong
+    ones in a Field or pyopencl Array, the result is unspecified. descending: reverse the order.
+    spec: a :class:`pydp.algorithms.sort.spec.SortSpec`, or a mapping of some of its fields.
 
     All elements are sorted by value, and then, with a radix sort of few bits, by the number of their segment: the time
     does not depend on the lengths of the segments. Errors: as for `sort`.

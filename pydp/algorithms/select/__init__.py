@@ -54,9 +54,10 @@ def select(
 
     count: a device scalar (Field or pyopencl Array of one int32 or int64) that receives the number of kept elements.
     length: only the first `length` elements count: an integer, or a Field or pyopencl Array of one integer, such as the
-    `count` of another call. The kernels read it on the device, so the call does not wait for it, nor for the length of
-    a result that is `x`. On the device, a negative length counts as 0, and one that exceeds the array as its size.
-    spec: a SelectSpec, or a mapping of some of its fields.
+    `count` of another call. The kernels read it on the device, so the call does not wait for it. If `x` is a result
+    whose length only the device knows, the call does not wait for that either. On the device, a negative length counts
+    as 0, and one that exceeds the array as its size.
+    spec: a :class:`pydp.algorithms.select.policy.SelectSpec`, or a mapping of some of its fields.
 
     Raises InvalidArgument for an invalid predicate, mask, count or spec, and UnsupportedOnDevice for dtypes that the
     device does not support, before anything is enqueued.

@@ -48,7 +48,8 @@ def isin(
     element, test_elements: arrays of any shape, strides and dtype that `sort` accepts (NumPy, Field or pyopencl Array).
     The result has the kind of `element`. Elements are compared by ``==`` in their common dtype: NaN is never found.
     invert: whether each element is not among them. assume_unique and kind ("sort", "table" or None) change only the
-    method of NumPy; they are accepted and have no effect. spec: a SearchSpec, or a mapping of some of its fields.
+    method of NumPy; they are accepted and have no effect.
+    spec: a :class:`pydp.algorithms.search.policy.SearchSpec`, or a mapping of some of its fields.
 
     test_elements are sorted; then each element is searched. Raises InvalidArgument for arrays that cannot be compared,
     and UnsupportedOnDevice for dtypes that the device does not support, before anything is enqueued.
@@ -116,7 +117,7 @@ def union1d(
 
     ar1, ar2: arrays of any shape, strides and dtype that `sort` accepts (NumPy, Field or pyopencl Array); numbers of
     different dtypes get their common dtype. The result has rank 1 and the kind of `ar1`; all NaNs count as one value.
-    The length of the result and spec (a SelectSpec): see `select`.
+    The length of the result and spec: see `select`.
 
     Raises InvalidArgument for arrays without a common dtype, and UnsupportedOnDevice for dtypes that the device does
     not support, before anything is enqueued.
@@ -152,8 +153,8 @@ def intersect1d(
     """Return the sorted distinct elements that two arrays have in common, as ``numpy.intersect1d``.
 
     return_indices: also return the indexes (int64) of the first occurrences of these elements in `ar1` and in `ar2`,
-    taken in C order. assume_unique has no effect on arrays without duplicates, for which it is meant. NaN is in no
-    intersection. Other arguments and errors: as for `union1d`.
+    taken in C order. assume_unique is accepted and ignored: duplicates are removed in any case (in NumPy, they change
+    the result then). NaN is in no intersection. Other arguments and errors: as for `union1d`.
 
     >>> pydp.intersect1d(np.array([3, 1, 3, 2]), np.array([3, 2, 7]))
     array([2, 3])
@@ -210,8 +211,8 @@ def setxor1d(
 ) -> Any:
     """Return the sorted distinct elements that are in only one of two arrays, as ``numpy.setxor1d``.
 
-    assume_unique has no effect on arrays without duplicates, for which it is meant. Other arguments and errors: as for
-    `union1d`.
+    assume_unique is accepted and ignored: duplicates are removed in any case (in NumPy, they change the result then).
+    Other arguments and errors: as for `union1d`.
 
     >>> pydp.setxor1d(np.array([3, 1, 3, 2]), np.array([2, 7]))
     array([1, 3, 7])
@@ -232,7 +233,7 @@ def lexsort(
 
     keys: a sequence of arrays of one shape and of any dtypes that `sort` accepts, or an array whose first axis has the
     keys. The sort is stable. The result has the shape of one key and the kind of the first one.
-    spec: a SortSpec, or a mapping of some of its fields.
+    spec: a :class:`pydp.algorithms.sort.spec.SortSpec`, or a mapping of some of its fields.
 
     Raises InvalidArgument for no keys, keys of different shapes or of rank 0, and an invalid axis, and the errors of
     `sort`, before anything is enqueued.

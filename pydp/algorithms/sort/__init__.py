@@ -81,7 +81,7 @@ def sort(
     lowest. The highest bit of signed integers is inverted first, so that it orders negative numbers before others.
     Elements with equal bits keep their order. None: all bits. Keys of other dtypes, key= and less= are not accepted.
     out: output array of the result's shape and dtype; may be `x` itself.
-    spec: a SortSpec, or a mapping of some of its fields.
+    spec: a :class:`pydp.algorithms.sort.spec.SortSpec`, or a mapping of some of its fields.
 
     Invalid axes, dtypes, functions and bits raise InvalidArgument. Dtypes that the device does not support raise
     UnsupportedOnDevice. All errors are raised before anything is enqueued.
@@ -116,7 +116,7 @@ def argsort(
     wait_for: Any = None,
     spec: Any = None,
 ) -> Any:
-    """Return the indices (int64) that sort `x` along an axis. The sort is stable.
+    """Return the indexes (int64) that sort `x` along an axis. The sort is stable.
 
     Arguments and errors are as for `sort`. The result has the shape of the sorted copy; `out` has dtype int64.
 
@@ -138,7 +138,7 @@ def _single(
     spec: Any,
     where: dict[str, Any],
 ) -> Any:
-    """Sort `x`, or return the sorting indices if `carried` is their dtype."""
+    """Sort `x`, or return the sorting indexes if `carried` is their dtype."""
     if on_host(x) and needed(where, x, result=scratch_bytes(x.size, x.dtype, carried, True)):
         return _in_pieces(x, None, carried is not None, axis, key, less, descending, bits, spec, where)
     call, source, _, plan = _prepare({"x": x}, carried, axis, key, less, descending, bits, spec, where)
@@ -238,7 +238,7 @@ def _in_pieces(
 ) -> Any:
     """Sort NumPy arrays that are larger, or have larger results, than the device's largest buffer.
 
-    moves: the values, or the indices without values, are reordered. Only sort_by_key then returns the keys, too.
+    moves: the values, or the indexes without values, are reordered. Only sort_by_key then returns the keys, too.
     """
     if values is not None and values.shape != x.shape:
         raise InvalidArgument(f"values has shape {values.shape}; it must have the shape of keys, {x.shape}")
@@ -285,7 +285,7 @@ def _prepare(
 ) -> tuple[Call, Operand, Operand | None, _Plan]:
     """Prepare a call or explanation: the call, the elements to sort, the values to reorder, and the plan.
 
-    arrays: x, or keys and values. carried: the dtype of the elements' indices if they are the result. both: the sorted
+    arrays: x, or keys and values. carried: the dtype of the elements' indexes if they are the result. both: the sorted
     elements are a result, too.
     """
     call = Call.begin(arrays, **where)
@@ -326,7 +326,7 @@ def _plan(
     positions: bool,
     sorts: bool,
 ) -> _Plan:
-    """key, less and spec come from `by_key`. positions: the carried values are the elements' indices, not an array.
+    """key, less and spec come from `by_key`. positions: the carried values are the elements' indexes, not an array.
     sorts: the sorted keys are a result."""
     check_supported(dtype, device, "sort")
     check_kept_whole(dtype, device)

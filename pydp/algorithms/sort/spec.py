@@ -29,8 +29,9 @@ class SortSpec:
     Of a radix sort: digit: the most bits of a digit in the cache. bins: the most bits of the first digit. chunk: the
     least elements that a work-item counts and scatters. nontemporal: buckets are stored past the caches.
     Of the radix sorts of GPUs: digit: the most bits of a pass; run is lanes * items, the elements of a tile. polls,
-    plain_polls and, for tests only, order and suppress: of the look-back (see :class:`pydp.ScanSpec`). predecessors:
-    tiles whose slots a work-item reads at once during the look-back.
+    plain_polls and, for tests only, order and suppress: of the look-back (see
+    :class:`pydp.algorithms.scan.policy.ScanSpec`). predecessors: tiles whose slots a work-item reads at once during the
+    look-back.
     """
 
     mapping: str

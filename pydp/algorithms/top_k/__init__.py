@@ -51,7 +51,7 @@ def top_k(
     axis: None takes the elements in C order. largest: False returns the smallest elements, the smallest first.
     Elements are ordered as by `sort`: NaN is the largest. Of equal elements (-0.0 equals 0.0), those of lower indexes
     come first and are preferred.
-    spec: a TopKSpec, or a mapping of some of its fields.
+    spec: a :class:`pydp.algorithms.top_k.policy.TopKSpec`, or a mapping of some of its fields.
 
     Raises InvalidArgument for k below 0 or above the length of the axis and for an invalid axis, and
     UnsupportedOnDevice for dtypes that the device does not support, before anything is enqueued.

@@ -56,8 +56,8 @@ def transpose(
     x: array of any rank, shape, strides and dtype (NumPy, Field or pyopencl array). The result has the same kind.
     axes: a permutation of the axes. None reverses them.
     out: output array of the result's shape and dtype, with any strides. It may overlap `x`.
-    spec: a TransposeSpec, or a mapping of some of its fields (mapping, block, rows, chunk, streams, barriers,
-        subgroup). It is used only if the strides require a blocked transpose.
+    spec: a :class:`pydp.algorithms.transpose.policy.TransposeSpec`, or a mapping of some of its fields. It is used only
+        if the strides require a blocked transpose.
 
     Raises InvalidArgument if `axes` is not a permutation or for an invalid `out` or `spec`, and UnsupportedOnDevice for
     dtypes that the device cannot store.

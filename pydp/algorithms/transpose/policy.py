@@ -40,7 +40,8 @@ class TransposeProblem(Problem):
 
 @dataclass(frozen=True)
 class TransposeSpec(TransposeTiling):
-    """One specialization: how blocks are transposed. barriers, subgroup: synchronization of the lanes (see
+    """One specialization of transpose. mapping, block, rows, chunk, streams: see
+    :class:`pydp.runtime.arrays.copy_transposed.TransposeTiling`. barriers, subgroup: synchronization of the lanes (see
     :mod:`pydp.groups.barrier`; simt only)."""
 
     barriers: str = "group"

@@ -36,13 +36,19 @@ _variable = reader("PYDP_CHECK")
 
 @contextmanager
 def checked() -> Iterator[None]:
-    """Run every forall inside the block on the host in checked mode (this thread only).
+    """Run every forall inside the block on the host, which is slow, and check it (this thread only; PYDP_CHECK=1: all).
 
-    A mistake raises :class:`pydp.CheckFailed`, a :class:`pydp.VectorError`.
+    Reported are races, with both lanes and their values; indexes out of bounds; and reads of uninitialized memory.
+    Raises :class:`pydp.CheckFailed`, a :class:`pydp.VectorError`, for the first one.
 
-    >>> import pydp
-    >>> with pydp.checked():
-    ...     pass
+    >>> def late(idx, a, i):
+    ...     a[i[idx]] = 1
+    >>> try:
+    ...     with pydp.checked():
+    ...         pydp.forall(2, late, np.zeros(2), np.array([0, 9]))
+    ... except pydp.CheckFailed as error:
+    ...     print(error.message)
+    lane [1] writes a at index 9 of axis 0; indexes 0 to 1 are valid
     """
     before = getattr(_state, "on", False)
     _state.on = True

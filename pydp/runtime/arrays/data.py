@@ -56,7 +56,7 @@ class FieldData(Strided):
 
     @classmethod
     def fresh(cls, device: Device, shape: tuple[int, ...], dtype: Any) -> Self:
-        """New uninitialized C-contiguous data."""
+        """Internal: new uninitialized C-contiguous data; see :func:`pydp.empty`."""
         kind = check_dtype(np.dtype(dtype), "a field")
         return cls(Storage.allocated(device, device.queue, prod(shape) * kind.itemsize), kind, shape)
 
@@ -69,12 +69,12 @@ class FieldData(Strided):
         dtype: np.dtype,
         nbytes: int,
     ) -> Self:
-        """New C-contiguous data of the kind of this, for a first use on `queue`."""
+        """Internal: new C-contiguous data of the class of this, for a first use on `queue`."""
         return type(self)(Storage.allocated(device, queue, nbytes), dtype, shape, strides)
 
     @classmethod
     def wrap(cls, array: Any, device: Device | None = None) -> Self:
-        """The memory of a pyopencl Array; the events of the Array are kept up to date. Raises InvalidArgument if the
+        """Internal: the memory of a pyopencl Array, whose events are kept up to date. Raises InvalidArgument if the
         memory has been released, and for an unsupported dtype, offset or strides."""
         home = device_of_array(array) if device is None else device
         dtype = check_dtype(array.dtype, "the pyopencl Array")
@@ -106,20 +106,21 @@ class FieldData(Strided):
         self._shape = shape
 
     def deferred(self, shape: DeferredShape) -> Self:
-        """This data with a first axis that is as long as a kernel says. The strides stay as they are."""
+        """Internal: a view whose first axis has a length that a kernel stores; see
+        :class:`pydp.runtime.arrays.deferred.DeferredShape`. The strides stay as they are."""
         made = self._view((self.shape, self.strides, self.offset))
         made._shape = shape
         return made
 
     @property
     def whole(self) -> Self:
-        """This data; if only the device knows its length, with the whole space for elements. Does not wait."""
+        """Internal: this data; if only the device knows its length, with all its space. Does not wait."""
         shape = self._shape
         return self if isinstance(shape, tuple) else self._view((shape.whole, self.strides, self.offset))
 
     @property
     def given(self) -> Any:
-        """The object that users have for this data."""
+        """Internal: the array that users see: this Field, or the pyopencl Array that it wraps."""
         return self
 
     @property

@@ -253,7 +253,7 @@ def _of_context(cl_device: cl.Device, context: cl.Context, own: Device) -> Devic
 
 @contextlib.contextmanager
 def using(which: object) -> Iterator[Device]:
-    """Set the default device for a block in this thread.
+    """Set the default device for a block in this thread, and return it. which, errors: as for :func:`device`.
 
     >>> with pydp.using("pocl"):         # doctest: +SKIP
     ...     pydp.reduce(x)

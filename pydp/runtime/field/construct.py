@@ -57,22 +57,28 @@ def field(array_like: Any, dtype: Any = None, device: Any = None) -> Field:
 
 
 def empty(shape: Any, dtype: Any = np.float32, device: Any = None) -> Field:
-    """A new uninitialized Field of `shape` (an int, a tuple or an extent).
+    """A new uninitialized Field.
 
-    Raises InvalidArgument for a negative size, more than 6 axes, or a dtype without an OpenCL type.
+    shape: an integer, a tuple of integers or an extent; rank 0 to 6. dtype: the default is float32 (NumPy's is
+    float64). device: as in `pydp.device`; None is the default device. Raises InvalidArgument for a negative size, more
+    than 6 axes, or a dtype without an OpenCL type, and OutOfResources if the device has too little memory.
+
+    >>> pydp.empty((2, 3)).dtype
+    dtype('float32')
     """
     return Field.fresh(find_device(device), tuple(Extent(shape)), _dtype(dtype))
 
 
 def zeros(shape: Any, dtype: Any = np.float32, device: Any = None) -> Field:
-    """A new Field of `shape` filled with zeros (zero bytes for records)."""
+    """A new Field filled with zeros (zero bytes for records). Arguments and errors: see `empty`."""
     made = empty(shape, dtype, device)
     made[...] = np.zeros((), made.dtype)
     return made
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, device: Any = None) -> Field:
-    """A new Field of `shape` filled with `fill_value`. As in NumPy, dtype None takes the dtype of the value."""
+    """A new Field filled with `fill_value`. dtype: None takes the dtype of `fill_value`, as in NumPy. Other arguments
+    and errors: see `empty`."""
     made = empty(shape, np.asarray(fill_value).dtype if dtype is None else dtype, device)
     made[...] = fill_value
     return made

@@ -78,7 +78,7 @@ def section(x: Any, start: Sequence[int] | int, extent: Sequence[int] | int | No
 
 
 def project(x: Any, axis: int, index: int) -> Any:
-    """A view of `x` at `index` along `axis`; the result has one axis less.
+    """A view of `x` at `index` along `axis`; the result has one axis fewer.
 
     x: an array (Field, NumPy array, pyopencl Array) or a tile range. A tile range can be projected only along an axis
     on which its tiles have size 1. Otherwise, project the data and tile the result. Raises InvalidArgument if `axis` or
