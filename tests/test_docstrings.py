@@ -22,6 +22,7 @@ def examples(name):
     return [test for test in found if test.examples]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", MODULES)
 def test_examples(device, name):
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE)

@@ -241,6 +241,7 @@ def test_conversions_of_values(device: Any, kind: str, rounding: str) -> None:
 CONSTANTS = ["NAN", "INFINITY", "-INFINITY", "1e30f", "-1e30f", "-1.5f", "2.5f", "2.5", "(a.m_int - a.m_int) * NAN"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("width", ["", "2"])
 @pytest.mark.parametrize("how", ["", "_sat", "_sat_rte", "_sat_rtp"])
 def test_conversions_of_constants(device: Any, how: str, width: str) -> None:

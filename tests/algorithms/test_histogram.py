@@ -465,6 +465,7 @@ def beside(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
 LOWERINGS = {"vector": {"mapping": "vector"}, "simt": {"mapping": "simt", "lanes": 16, "sets": 1, "pad": 0}}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("spec", LOWERINGS.values(), ids=LOWERINGS)
 @pytest.mark.parametrize("kind", ["f4", "f8", "i1", "u2", "i4", "u4", "i8", "u8"])
 def test_values_beside_edges(device: Any, kind: str, spec: Any) -> None:

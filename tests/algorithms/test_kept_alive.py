@@ -117,6 +117,7 @@ CALLS: dict[str, Callable[[Callable[..., Any], Any], Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("make", [closure, argument, of_class, of_instance])
 @pytest.mark.parametrize("name", CALLS)
 def test_functions_are_let_go(device: Any, name: str, make: Callable[[Solver], Callable[..., Any]]) -> None:

@@ -42,6 +42,7 @@ def _supported(device: Any, dtype: Any) -> bool:
     return device.profile.fp64 or np.dtype(dtype) not in (np.dtype("f8"), np.dtype("c16"))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("number", range(3), ids=["default", "packed", "simt"])
 @pytest.mark.parametrize("dtype", ["i4", "f4"])
 def test_all_sizes_are_exact_for_integers(device: Any, dtype: str, number: int) -> None:
@@ -135,6 +136,7 @@ DTYPES = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtypes(device: Any, dtype: str) -> None:
     if not _supported(device, dtype):
@@ -208,6 +210,7 @@ def test_integer_factors_wrap(device: Any) -> None:
     assert np.array_equal(pydp.matmul(a, b, alpha=-(2**31), beta=2**31 - 1, out=c), expected)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("spec", LIGHT, ids=["vector", "packed", "simt"])
 def test_float_error_bound(device: Any, spec: Any) -> None:
     rng = np.random.default_rng(5)
@@ -407,6 +410,7 @@ DIRECT = {"mapping": "vector", "method": "direct"}
 DIRECT_SPECS = [DIRECT, {**DIRECT, "rows": 3, "columns": 8, "width": 4, "tile_m": 6, "tile_n": 8, "unroll": 2}]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("spec", DIRECT_SPECS, ids=["default", "small"])
 def test_direct_products(device: Any, spec: Any) -> None:
     sizes = [(1, 2), (2, 3), *itertools.product((7, 33), (5, 31, 130))]
@@ -432,6 +436,7 @@ def test_direct_batches(device: Any, spec: Any) -> None:
     assert np.array_equal(pydp.matmul(a[0, 0], outer, spec={**spec, "parts": 3}), np.matmul(a[0, 0], outer))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_direct_dtypes(device: Any, dtype: str) -> None:
     if not _supported(device, dtype):
@@ -514,6 +519,7 @@ READING = [
 ]  # fmt: skip
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtypes", ["f4 f4", "i1 u1", "? ?", "c8 f2", "c16 f8"])
 @pytest.mark.parametrize("number", range(2))
 def test_lanes_read_vectors(device: Any, dtypes: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:

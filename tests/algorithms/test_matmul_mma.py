@@ -77,6 +77,7 @@ def _layouts(x: np.ndarray) -> list[np.ndarray]:
     return [x, np.asfortranarray(x), apart]
 
 
+@pytest.mark.emulated
 def test_layouts_and_edges(dtype: str) -> None:
     for m, n, k in ((64, 64, 64), (33, 71, 45)):
         a, b = _integers((m, k), dtype), _integers((k, n), dtype, 1)
@@ -88,12 +89,14 @@ def test_layouts_and_edges(dtype: str) -> None:
             assert got.dtype == dtype and np.array_equal(got, expected), (m, n, k, left.strides, right.strides)
 
 
+@pytest.mark.emulated
 def test_sizes(dtype: str) -> None:
     for m, n, k in itertools.product((1, 32, 40), (2, 33), (0, 1, 8, 50)):
         a, b = _integers((m, k), dtype), _integers((k, n), dtype, 1)
         assert np.array_equal(pydp.matmul(a, b, spec=SPECS[dtype]), a.astype("f8") @ b.astype("f8")), (m, n, k)
 
 
+@pytest.mark.emulated
 def test_chunks_that_end_inside_an_aligned_row(dtype: str) -> None:
     """Operands with aligned rows are copied in chunks of 16 bytes; the last chunk of a row has other elements, too."""
     a, b = _integers((50, 40), dtype)[:, :33].T, _integers((50, 72), dtype, 1)[:, :71]
@@ -104,6 +107,7 @@ def test_chunks_that_end_inside_an_aligned_row(dtype: str) -> None:
     assert np.array_equal(got.get(), expected)
 
 
+@pytest.mark.emulated
 def test_kernels_that_do_not_build(dtype: str, monkeypatch: pytest.MonkeyPatch, caplog: Any) -> None:
     """Multiply-adds take their place, unless the caller asked for tensor cores."""
 
@@ -128,6 +132,7 @@ def test_kernels_that_do_not_build(dtype: str, monkeypatch: pytest.MonkeyPatch, 
         pydp.matmul(a, b, spec=SPECS[dtype])
 
 
+@pytest.mark.emulated
 def test_larger_tiles(dtype: str) -> None:
     a, b = _integers((72, 136), dtype), _integers((136, 80), dtype, 1)
     expected = a.astype("f8") @ b.astype("f8")
@@ -135,6 +140,7 @@ def test_larger_tiles(dtype: str) -> None:
         assert np.array_equal(pydp.matmul(left, right, spec=LARGER[dtype]), expected)
 
 
+@pytest.mark.emulated
 def test_batches_factors_parts_and_strided_results(dtype: str) -> None:
     spec = SPECS[dtype]
     a, b = _integers((3, 40, 48), dtype), _integers((3, 48, 24), dtype, 1)
@@ -150,6 +156,7 @@ def test_batches_factors_parts_and_strided_results(dtype: str) -> None:
     assert np.array_equal(added, expected + out)
 
 
+@pytest.mark.emulated
 def test_epilogues(dtype: str) -> None:
     a, b, bias = _integers((40, 24), dtype), _integers((24, 36), dtype, 1), _integers((36,), dtype, 2)
     expected = np.maximum(a.astype("f8") @ b.astype("f8") + bias, 0)
@@ -158,6 +165,7 @@ def test_epilogues(dtype: str) -> None:
         assert np.array_equal(pydp.matmul(a, b, epilogue=("max(x + bias, 0)", {"bias": bias}), spec=spec), expected)
 
 
+@pytest.mark.emulated
 def test_operands_of_other_types_are_converted(emulated: Any) -> None:
     half, byte = _integers((40, 24), "f2"), _integers((24, 36), "i1", 1)
     assert np.array_equal(pydp.matmul(half, byte, spec=SPECS["f2"]), half.astype("f8") @ byte)
@@ -166,6 +174,7 @@ def test_operands_of_other_types_are_converted(emulated: Any) -> None:
         assert np.array_equal(pydp.matmul(wide, single, spec=SPECS["f8"]), wide @ single)
 
 
+@pytest.mark.emulated
 def test_float16_is_added_in_float32_and_rounded_once(emulated: Any) -> None:
     a, b = np.ones((3, 4097), "f2"), np.ones((4097, 5), "f2")
     assert np.all(pydp.matmul(a, b, spec=SPECS["f2"]) == np.float16(4097.0))  # adding in float16 ends at 2048
@@ -187,6 +196,7 @@ def test_a_small_product(dtype: str) -> None:
         assert np.array_equal(pydp.matmul(left, right, spec=SPECS[dtype]), a.astype("f8") @ b.astype("f8"))
 
 
+@pytest.mark.emulated
 def test_explain(emulated: Any) -> None:
     a, b = _integers((40, 24), "f2"), _integers((24, 35), "f2", 1)
     told = str(pydp.explain(pydp.matmul, a, b, spec=SPECS["f2"]))

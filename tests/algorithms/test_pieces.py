@@ -119,6 +119,7 @@ def test_reductions_into_out(small: Any) -> None:
 # --- sort ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("dtype", "pattern"),
     [("i4", "random"), ("u1", "random"), ("f4", "random"), ("f8", "random"), ("?", "random"), ("i4", "few"),
@@ -139,6 +140,7 @@ def test_sorts_of_a_long_row(small: Any, dtype: str, pattern: str) -> None:
     assert got.dtype == np.int64 and np.array_equal(got, want)
 
 
+@pytest.mark.sweep
 def test_descending_and_keys(small: Any) -> None:
     x = values(40001, "i4") % 1000
     want = np.argsort(-x, kind="stable")
@@ -224,6 +226,7 @@ def test_transposes(small: Any, name: str, dtype: str) -> None:
         pydp.transpose(x, (0,) * x.ndim + (1,))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("a", "b"),
     [

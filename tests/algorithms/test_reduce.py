@@ -30,6 +30,7 @@ def test_small(device: Any, op: str, function: Any) -> None:
         assert np.array_equal(result, expected)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.float32, np.uint64])
 @pytest.mark.parametrize("op, function", [("+", np.sum), ("*", np.prod), ("min", np.min), ("max", np.max)])
 def test_named(device: Any, dtype: Any, op: str, function: Any) -> None:
@@ -323,6 +324,7 @@ def test_extremes_of_small_integers_have_exact_sums(device: Any) -> None:
             assert pydp.reduce(x, dtype=np.int32) == x.sum(dtype=np.int32)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "i8"])
 def test_short_rows_of_every_length(device: Any, dtype: str) -> None:
     """Some are folded several at a time: whole vectors of rows and the rest, in order, and with a first value."""
@@ -341,6 +343,7 @@ def test_short_rows_of_every_length(device: Any, dtype: str) -> None:
         assert np.array_equal(pydp.reduce(x, "max", axis=1), x.max(axis=1), equal_nan=True)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("op", ["+", "min"])
 def test_shapes_either_side_of_every_limit(device: Any, op: str) -> None:
     rng = np.random.default_rng(12)

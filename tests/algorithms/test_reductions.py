@@ -127,6 +127,7 @@ def test_moments_of_any_size(device: Any, name: str, n: int, seed: int, special:
     _close(getattr(pydp, name)(x, device=device), ROUNDED[name](x.astype(np.float64)), np.float32)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["argmax", "min_max", "any", "nanmin", "var", "nanmean"])
 @settings(max_examples=15)
 @given(st.data())
@@ -149,6 +150,7 @@ def test_axes_and_strides(device: Any, name: str, data: st.DataObject) -> None:
 LIMITS = (1, 15, 16, 17, 31, 63, 64, 65, 1023, 1024, 1025, 2049, 65_535, 65_536, 65_537, 262_145, 1_000_003)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["f4", "i1", "f8", "?"])
 def test_sizes_either_side_of_every_limit(device: Any, dtype: str) -> None:
     needs.dtype(device, *([dtype] if dtype[0] == "f" else []))
@@ -196,6 +198,7 @@ def test_positions_in_matrices(device: Any, axis: int) -> None:
             _close(pydp.std(view, axis), view.astype(np.float64).std(axis), np.float32)
 
 
+@pytest.mark.sweep
 def test_other_mapping(device: Any) -> None:
     x = np.random.default_rng(0).integers(-5, 6, (37, 531)).astype(np.float32)
     for spec in (LANES, {**LANES, "items": 1, "waves": 8}, VECTORS):
@@ -226,6 +229,7 @@ def test_variances_are_accurate(device: Any) -> None:
     assert ours <= max(theirs, 1e-6)
 
 
+@pytest.mark.sweep
 def test_float64(device: Any) -> None:
     needs.dtype(device, "f8")
     x = np.random.default_rng(0).standard_normal((300, 70)) + 100

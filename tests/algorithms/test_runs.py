@@ -125,6 +125,7 @@ def test_operators_see_real_elements_only(device, mapping):
         same(got, reduced(keys[:n], values[:n], max))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_all_scalar_types(device, dtype):
     dtype = np.dtype(dtype)
@@ -218,6 +219,7 @@ def test_unique_of_sorted_elements(device):
         pydp.explain(pydp.unique, x, length=-10)
 
 
+@pytest.mark.sweep
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_call(device, data):

@@ -112,6 +112,7 @@ def test_operators_see_real_elements_only(device, mapping, strategy):
         assert np.array_equal(got, np.maximum.accumulate(x[:n]))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "dtype",
     "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 float32 float64 complex64 complex128".split(),
@@ -187,6 +188,7 @@ RECORDS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", RECORDS)
 def test_records_of_any_size(device, name):
     dtype = np.dtype(RECORDS[name])
@@ -223,6 +225,7 @@ def test_accumulates_in_another_type(device):
 SHAPES = [(7,), (40, 50), (3, 2000), (2000, 3), (5, 6, 7), (2, 3, 40, 5), (1, 9, 1), (64, 33)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("spec", [None, VECTOR, SIMT], ids=["default", "vector", "simt"])
 def test_every_axis_of_every_shape(device, spec):
     for shape in SHAPES:

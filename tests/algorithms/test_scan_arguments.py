@@ -179,6 +179,7 @@ def test_pieces_with_segments(device, small_buffers):
     assert np.array_equal(pydp.scan(x, segments=tails, reverse=True), back)
 
 
+@pytest.mark.sweep
 def test_pieces_of_arrays_of_any_rank(device, small_buffers):
     x = np.random.default_rng(3).integers(-99, 99, (7, 30, 50)).astype(np.int32)
     for view, axes in ((x, (0, 1, 2)), (x.transpose(2, 0, 1)[:, ::-1, ::2], (0, 1))):

@@ -66,6 +66,7 @@ def test_every_number_of_columns_and_rows(device, spec, strategy):
         assert np.array_equal(field.get(), want[-1] - want), (n, columns)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("columns", [15, 16, 17, 31, 33, 64, 65, 255, 257, 600])
 def test_default_strips_around_their_widths(device, columns):
     for n in (1, 2, 300):
@@ -161,6 +162,7 @@ def test_blocks_whose_predecessors_do_not_answer(device, spec, trouble):
         assert np.array_equal(pydp.scan(x, axis=0, strategy=strategy, spec=spec), want)
 
 
+@pytest.mark.sweep
 @SPECS
 @pytest.mark.parametrize("strategy, trouble", [*(("lookback", one) for one in TROUBLES), ("chained", {"suppress": 3})])
 def test_in_place_when_predecessors_do_not_answer(device, monkeypatch, spec, strategy, trouble):

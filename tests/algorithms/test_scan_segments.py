@@ -271,6 +271,7 @@ TROUBLES = [
 ]
 
 
+@pytest.mark.sweep
 @WAITING
 @pytest.mark.parametrize("strategy, trouble", TROUBLES)
 def test_in_place_when_predecessors_do_not_answer(device, no_copies, mapping, strategy, trouble):
@@ -321,6 +322,7 @@ def test_looks_that_never_see_what_is_published(device, monkeypatch, mapping, in
     assert rendered
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "mapping", [{"part": 512}, SIMT | {"lanes": 32, "items": 5}, TOGETHER], ids=["vector", "simt", "together"]
 )

@@ -107,6 +107,7 @@ def test_partitions_that_run_late_or_publish_nothing(device, mapping, order, sup
     assert np.array_equal(pydp.flatnonzero(x, spec=spec), np.flatnonzero(x))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_all_scalar_types(device, dtype):
     dtype = np.dtype(dtype)
@@ -174,6 +175,7 @@ def test_python_functions_and_special_values(device):
     assert np.array_equal(pydp.flatnonzero(x), np.flatnonzero(x))
 
 
+@pytest.mark.sweep
 @MAPPINGS
 def test_any_strides(device, mapping):
     x = integers(6000, 7, dtype=np.int16)
@@ -218,6 +220,7 @@ SCALARS = {"int32": None, "uint16": VECTOR, "float32": None, "int64": SIMT}
 """The types of any call, and the specialization of each: few different kernels are built."""
 
 
+@pytest.mark.sweep
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_any_call(device, data):
@@ -497,6 +500,7 @@ BY_ELEMENTS = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("text", "dtypes", "reference"), BY_VECTORS + BY_ELEMENTS)
 def test_predicates_keep_what_numpy_keeps(device, text, dtypes, reference):
     """Intel's CPU runtime, and PoCL with AVX-512, evaluate the predicates of BY_VECTORS for 16 elements of contiguous

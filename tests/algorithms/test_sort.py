@@ -113,6 +113,7 @@ def test_by_key_with_values_of_any_type(device: Any) -> None:
         assert np.array_equal(got["b"], np.take_along_axis(values["b"], order, axis))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("carried", ["u1", "u2", "i4", [("w", "u1", 3)], [("w", "i4", 5)]])
 def test_records_of_any_size_with_values_of_any_size(device: Any, carried: Any) -> None:
     """Some drivers lose records of some sizes in arrays: keys and values are checked one by one."""

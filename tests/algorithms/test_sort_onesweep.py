@@ -60,6 +60,7 @@ def _check_sort(x: np.ndarray, spec: Any, descending: bool = False) -> None:
     assert got.dtype == x.dtype and got.tobytes() == x[indices(x, descending)].tobytes()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", TYPES)
 def test_all_types(device: Any, swept: Any, dtype: str) -> None:
     needs.dtype(device, dtype)
@@ -80,6 +81,7 @@ def test_order_of_equal_keys(tiled: Any, dtype: str) -> None:
             _check(made(dtype, n, kind, n), tiled)
 
 
+@pytest.mark.sweep
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_equals_numpy(device: Any, tiled: Any, data: Any) -> None:
@@ -92,6 +94,7 @@ def test_equals_numpy(device: Any, tiled: Any, data: Any) -> None:
     _check(x, tiled, values=values)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("value", ["i1", "f8", "c16", "i4,u1"])
 def test_values_of_all_sizes(swept: Any, value: str) -> None:
     x = made("i2", 500, "few", 1)
@@ -114,6 +117,7 @@ def test_rows(tiled: Any, shape: tuple[int, ...], axis: int) -> None:
     _check(view, tiled, axis=axis, values=values)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("lanes, items, digit", [(32, 15, 8), (64, 4, 5), (96, 5, 7), (512, 3, 1)])
 def test_sizes_of_tiles_and_digits(device: Any, tiled: Any, lanes: int, items: int, digit: int) -> None:
     if lanes > device.profile.max_group_size:
@@ -182,6 +186,7 @@ def test_in_place_with_any_number_of_passes(tiled: Any, bits: tuple[int, int]) -
         assert np.array_equal(pydp.sort(keys, spec=tiled), np.sort(keys))
 
 
+@pytest.mark.sweep
 def test_out(tiled: Any) -> None:
     x = made("i4", 700, "random", 4)
     shifted = np.zeros(701, np.int32)
@@ -208,6 +213,7 @@ def test_repeated_calls_with_other_contents(tiled: Any) -> None:
         assert np.array_equal(pydp.argsort(pydp.field(x), spec=tiled).get(), indices(x)), kind
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("bits", [(3, 12), (5, 16), (7, 7)])
 def test_a_window_of_bits(swept: Any, bits: tuple[int, int]) -> None:
     x = made("u2", 500, "random", 6)

@@ -58,6 +58,7 @@ CARRIED = {"u1": "f8", "i2": "i1", "i4": "i4,u1", "f4": "i1", "u8": "i4,u1", "f8
 """The types of which keys are drawn, and the type of the values that are sorted by them."""
 
 
+@pytest.mark.sweep
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_equals_numpy(radix: Any, data: Any) -> None:
@@ -69,6 +70,7 @@ def test_equals_numpy(radix: Any, data: Any) -> None:
     _check(x, SMALL, descending, values=values)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", KINDS)
 def test_all_types_at_every_limit(radix: Any, kind: str) -> None:
     for place, (dtype, descending) in enumerate(_types(radix)):
@@ -119,6 +121,7 @@ def test_every_phase(radix: Any, dtype: str) -> None:
     _check(rows, spec, descending=True, axis=0, values=np.arange(90).reshape(3, 30).astype("i4,u1"))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("dtype", "low", "end"), [("i1", 3, 8), ("u4", 16, 16), ("i4", 5, 29), ("i8", 32, 64)])
 def test_windows_of_bits(radix: Any, dtype: str, low: int, end: int) -> None:
     width, descending = 8 * np.dtype(dtype).itemsize, dtype == "i8"
@@ -150,6 +153,7 @@ def test_long_keys_with_equal_high_bits(radix: Any) -> None:
         _check(x, {**SMALL, "run": 1 << 12, "digit": 8})
 
 
+@pytest.mark.sweep
 def test_rows_in_order(radix: Any) -> None:
     """Rows in order are copied: with equal keys, ends of chunks and blocks, and one exception."""
     for dtype in ("i4", "f4"):
@@ -177,6 +181,7 @@ def test_rows_in_order(radix: Any) -> None:
         assert np.array_equal(whole[1000:6000], np.sort(y))
 
 
+@pytest.mark.sweep
 def test_first_elements_in_order_on_both_sides_of_zero(radix: Any) -> None:
     """The first bins of 64-bit floats leave out the gap around zero, which elements in order bound, too."""
     needs.dtype(radix, np.float64)
@@ -202,6 +207,7 @@ def test_in_place_and_out(radix: Any) -> None:
     assert np.array_equal(half[1000:4000], wanted) and np.array_equal(half[4000:], x[1000:])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["i4", "f4", "i2", "u8"])
 def test_default_limits(radix: Any, dtype: str) -> None:
     every = (2047, 2048, (1 << 16) - 1, (1 << 16) + 1, (1 << 17) + 1, 300_007, (1 << 19) + 3)

@@ -44,6 +44,7 @@ def test_every_size(device, strategy):
             check(pydp.top_k(x, k, largest=largest, spec=strategy), best(x, k, -1, largest))
 
 
+@pytest.mark.sweep
 @STRATEGIES
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "int64"])
 def test_dtypes_nan_and_orders(device, strategy, dtype):
@@ -161,6 +162,7 @@ def test_positions_of_rows(device, mapping):
             check((values, indexes), best(x, n // 2 + 1, -1, kth == 0))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", NUMBERS)
 def test_positions_of_all_numbers(device, dtype):
     mapping = (VECTOR, SIMT)[NUMBERS.index(dtype) % 2]

@@ -198,7 +198,11 @@ def forced(given):
     return found + [{"barriers": "subgroup"}] * bool(sizes) + [{"subgroup": size} for size in sizes]
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.emulated) if name == "matmul_mma.mako" else name for name in KERNELS],
+)
 def test_all_lowerings_give_equal_results(device, name):
     for spec in forced(device.profile):
         found = KERNELS[name](spec)

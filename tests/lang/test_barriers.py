@@ -32,6 +32,7 @@ def specs(profile, group):
     return found
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_all_lowerings_give_equal_results(device, name):
     extent, group, fn, args, want = EXAMPLES[name](np.random.default_rng(7))

@@ -55,6 +55,7 @@ def terms(count: int) -> str:
     return "    o[i] = " + " + ".join(["a[i]"] * count)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("count", [200, 1000])
 def test_long_sums(run: Any, count: int) -> None:
     np.testing.assert_array_equal(run(made(terms(count))), X * count)
@@ -105,6 +106,7 @@ def test_nested_conditions(run: Any, count: int) -> None:
     np.testing.assert_array_equal(run(made(f"{ends}    o[i] = -1")), X + 1)
 
 
+@pytest.mark.sweep
 def test_nested_calls_chains_and_statements(run: Any) -> None:
     depth = MOST_NESTED - 4
     np.testing.assert_array_equal(run(made(f"    o[i] = {'abs(' * depth}a[i] - 5{')' * depth}")), abs(X - 5))

@@ -122,6 +122,7 @@ def integer_expressions(dtype):
     return make
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", INTEGERS)
 def test_integers(device, lowering, name):
     # Vectors of lanes take long to compile here (integer division goes lane by lane): one type stands for all.

@@ -113,6 +113,7 @@ def runs_here(device, made):
     return True
 
 
+@pytest.mark.sweep
 def test_random_programs(device):
     assert sum(runs_like_the_host(device, seed) for seed in range(30)) >= 10
 

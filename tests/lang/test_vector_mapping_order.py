@@ -99,6 +99,7 @@ def check_product(device, lower, rows, columns, sizes, **options):
 SIZES = [(64, 8, 64), (37, 13, 51), (1, 1, 1)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("rows", "columns"), [(4, 4), (2, 2), (3, 3), (8, 8), (2, 5)])
 def test_products_of_neighbouring_elements(device, lower, rows, columns):
     check_product(device, lower, rows, columns, SIZES)

@@ -762,6 +762,7 @@ def behind_a_condition(idx, o, p, q, n):
         p[idx] = (q + idx[0]) // 3
 
 
+@pytest.mark.sweep
 def test_typed_arguments_at_the_edges_of_their_types(device: Any, way: str) -> None:
     """A condition on one hides no code from the choice of 32 or 64 bits."""
     for q in (5, 2**31 - 1, 2**40):

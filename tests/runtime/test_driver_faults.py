@@ -185,6 +185,7 @@ print(json.dumps([evaluated.get().tolist(), y.get().tolist(), options]))
 """
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("set_too_late", [False, True])
 def test_complements_in_a_context_made_before_pydp_was_used(device, tmp_path, set_too_late):
     environment = {**os.environ, "PYDP_CACHE_DIR": str(tmp_path), "PYOPENCL_NO_CACHE": "1"}

@@ -14,6 +14,7 @@ from pydp.runtime.drivers.devices import Device
 SCRIPT = Path(__file__).with_name("run_exit.py")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("way", WAYS)
 def test_objects_that_are_alive_at_the_end_are_released_silently(way: str, device: Device) -> None:
     done = subprocess.run([sys.executable, str(SCRIPT), way], capture_output=True, text=True, timeout=100, check=False)

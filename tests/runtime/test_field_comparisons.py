@@ -69,6 +69,7 @@ def test_dtypes(device: Any, left: str, right: str, op: str) -> None:
         equal(_OPS[op](pydp.field(x), pydp.field(y)), _OPS[op](x, y))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["?", "i1", "u8", "i4", "f2", "f4", "c8"])
 def test_numbers_on_either_side(device: Any, dtype: str) -> None:
     x = _edges(dtype)

@@ -37,6 +37,7 @@ def test_a_loaded_driver_is_found(variable: str, form: str, tmp_path: Path, monk
     assert not forks._driver_is_loaded()
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_child_that_is_forked(way: str, device: Device) -> None:

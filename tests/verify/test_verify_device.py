@@ -37,6 +37,7 @@ def ran(path: Path, *stages: Stage, command: str = COMMAND) -> tuple[int, dict[s
     return status, load(path)["results"]
 
 
+@pytest.mark.sweep
 def test_known_answers_and_limits(device: Any, tmp_path: Path) -> None:
     """A part of each stage before (f): the stages are alike, and a whole run takes minutes."""
     if device.profile.is_simulator:

@@ -138,6 +138,7 @@ def packed(
     return launch.Gpu(str(tmp_path), OpenCL(device))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", SOME)
 def test_recorded_launches_give_the_known_answers(device: Any, replayed: launch.Gpu, name: str) -> None:
     if device.profile.is_simulator:
@@ -187,6 +188,7 @@ def test_a_faulty_launch_is_wrong(device: Any, replayed: launch.Gpu) -> None:
         replayed.run_case("reduce float32")
 
 
+@pytest.mark.sweep
 def test_every_stage_runs_on_a_pack(device: Any, replayed: launch.Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Checks that the pack lacks are skipped with a reason; nothing fails."""
     if device.profile.is_simulator:
