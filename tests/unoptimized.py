@@ -1,9 +1,9 @@
-"""Build kernels with barriers without optimization, where PYDP_TEST_UNOPTIMIZED is set: in the lane pocl.
+"""Build some kernels without optimization where PYDP_TEST_UNOPTIMIZED is set: in the lane pocl.
 
-PoCL takes seconds to optimize such a kernel, four fifths of the lane's time. The tests marked `oclgrind`, which reach
-every kernel, run first and build theirs optimized, as users have them; later tests use these, too. The lane `methods`
-runs the same tests, with another method. Other specializations of kernels with barriers are optimized in the lanes of
-other drivers, and on PoCL by `python tests/drivers/lane.py pocl pytest`.
+These are kernels with barriers, which PoCL takes seconds to optimize, and all kernels of the tests marked `sweep`. The
+tests marked `oclgrind`, which reach every kernel, run first and build theirs optimized, as users have them; later tests
+use these, too. The lane `methods` runs the same tests, with another method. Other specializations are optimized in the
+lane intel, and on PoCL by `python tests/drivers/lane.py pocl pytest`.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ def _unoptimized(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     from pydp.runtime.programs import program
 
     build = program.build_source
+    sweep = request.node.get_closest_marker("sweep") is not None
 
     def build_source(device: Any, source: str, options: Sequence[str] = (), **named: Any) -> program.Program:
-        return build(device, source, [*options, "-cl-opt-disable"] if "barrier(" in source else options, **named)
+        unoptimized = ["-cl-opt-disable"] if sweep or "barrier(" in source else []
+        return build(device, source, [*options, *unoptimized], **named)
 
     monkeypatch.setattr(program, "build_source", build_source)
