@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import needs
 import numpy as np
 import pyopencl.array
@@ -322,6 +325,25 @@ def test_state_and_streams(device):
     assert np.array_equal(got[4:], pydp.random.Generator(1).random(4).get())
 
 
+COPIES = {"copy": copy.copy, "deepcopy": copy.deepcopy} | {
+    f"pickle protocol {k}": lambda one, k=k: pickle.loads(pickle.dumps(one, k)) for k in (0, 2, 5)
+}
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_copies_continue_the_stream(device, how):
+    a, numpy = pydp.random.Generator(5, stream=3, offset=9), np.random.default_rng(5)
+    a.random(5)
+    a.spawn(1)
+    b, other = COPIES[how](a), COPIES[how](numpy)
+    if how != "copy":  # a copy.copy of NumPy's shares its state
+        assert np.array_equal(numpy.random(4), other.random(4))
+    assert b.state == a.state
+    x = a.random(8).get()
+    assert b.state != a.state and np.array_equal(b.random(8).get(), x)  # a copy advances on its own
+    assert b.spawn(1)[0].state == a.spawn(1)[0].state and b.state == a.state
+
+
 def test_bytes(device):
     rng = pydp.random.Generator(2)
     state = rng.state
@@ -417,6 +439,7 @@ def test_wrong_arguments(device):
         (lambda: rng.spawn(-1), "n_children"),
         (lambda: rng.advance(1.5), "blocks"),
         (lambda: rng.bytes(-1), "length"),
+        (lambda: rng.shuffle(np.array(1)), r"x has shape \(\); an array of rank 1 or more"),
         (lambda: pydp.random.Generator(-1), "seed"),
         (lambda: pydp.random.Generator(1.5), "seed"),
         (lambda: pydp.random.Generator(1, stream=1 << 48), "stream"),

@@ -41,7 +41,7 @@ class Generator:
     State: the key (64 bits, from the seed) and a counter of 128 bits, which is the stream and the number of the next
     block. A block has four words of 32 bits. Each call takes the next whole blocks: element i of a result comes from
     word i % 4 of block i // 4, or from half of block i // 2 if its dtype needs 64 bits. A generator may be used by
-    several threads.
+    several threads. It can be copied and pickled: the copy continues the stream, independently of the original.
 
     The methods that take `size` return a Field, or one number if `size` and `out` are None. They also take `out` (a
     NumPy array, Field or pyopencl Array of any strides), which receives the numbers. All methods that make numbers,
@@ -67,6 +67,15 @@ class Generator:
         return f"Generator({_NAME}, key=0x{self._key[1]:08x}{self._key[0]:08x}, counter=0x{self.state['counter']:x})"
 
     # --- state -------------------------------------------------------------------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The attributes without the lock: a copy, or a Generator from a pickle, continues the stream on its own."""
+        with self._lock:
+            return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._lock = threading.Lock()
 
     @property
     def state(self) -> dict[str, Any]:
@@ -241,6 +250,8 @@ class Generator:
         """
         if not isinstance(x, (np.ndarray, FieldData, Array)):
             raise InvalidArgument(f"x is a {type(x).__name__}; NumPy arrays, Fields and pyopencl Arrays are accepted")
+        if not len(x.shape):
+            raise InvalidArgument("x has shape (); an array of rank 1 or more is needed")
         made = self.permutation(x, axis, device=device, queue=queue, wait_for=wait_for)
         flip(made, (), out=x, device=device, queue=queue)
 
