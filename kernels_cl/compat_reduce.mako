@@ -4,12 +4,15 @@
 ##     `block * lanes` elements, they are reduced to one result. Results of equal numbers of blocks are combined in
 ##     pairs, which keeps sums of floats accurate.
 ##  2. NAME_stage2: one work-item reduces the results of the parts.
+## The caller's text may use the names that pyopencl's kernels declare: i, n, PCL_GROUP_SIZE, pcl_start, pcl_step, pcl_stop,
+## pcl_seq_count, pcl_lid, pcl_base_idx, pcl_acc. As in pyopencl's, n is the number of elements if the step is 1.
 ## Parameters: reduce_expr, map_expr, neutral, preamble: text of the caller; arguments, adjust_offsets; value: C type; name,
 ## lanes, block, double_support.
 <%namespace name="common" file="compat_common.mako"/>
-${common.definitions(double_support)}
+#define PCL_GROUP_SIZE 1
 #define PCL_READ_AND_MAP(i) (${map_expr})
 #define PCL_REDUCE(a, b) (${reduce_expr})
+${common.double(double_support)}
 % if double_support:
 #define PYOPENCL_DEFINE_CDOUBLE
 % endif
@@ -21,11 +24,14 @@ typedef ${value} pcl_out_type;
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void ${name}_stage1(global pcl_out_type* pcl_out__base, const long pcl_out__offset, ${arguments}
-        const long pcl_start, const long pcl_step, const long pcl_count, const long pcl_part) {
+        long pcl_start, long pcl_step, long pcl_stop, long n, const long pcl_count, const long pcl_part) {
     global pcl_out_type* pcl_out = (global pcl_out_type*) ((global char*) pcl_out__base + pcl_out__offset);
     ${adjust_offsets}
     const long pcl_begin = get_group_id(0) * pcl_part, pcl_end = min(pcl_count, pcl_begin + pcl_part);
+    const unsigned int pcl_lid = 0, pcl_seq_count = (unsigned int) pcl_part;
+    const long pcl_base_idx = pcl_begin;
     long pcl_at = pcl_start + pcl_begin * pcl_step;
+    long i = pcl_at;
     pcl_out_type pcl_acc = ${neutral};  // may be an initializer in braces, which cannot be assigned
     const pcl_out_type pcl_neutral = pcl_acc;
     long pcl_k = pcl_begin;
@@ -56,17 +62,20 @@ void ${name}_stage1(global pcl_out_type* pcl_out__base, const long pcl_out__offs
     }
     for (int pcl_level = 0; pcl_level < 32; ++pcl_level)
         if (pcl_blocks >> pcl_level & 1) pcl_acc = PCL_REDUCE(pcl_acc, pcl_levels[pcl_level]);
-    for (long i = pcl_at; pcl_k < pcl_end; ++pcl_k, i += pcl_step) pcl_acc = PCL_REDUCE(pcl_acc, PCL_READ_AND_MAP(i));
+    for (i = pcl_at; pcl_k < pcl_end; ++pcl_k, i += pcl_step) pcl_acc = PCL_REDUCE(pcl_acc, PCL_READ_AND_MAP(i));
     pcl_out[get_group_id(0)] = pcl_acc;
 }
 
 kernel __attribute__((reqd_work_group_size(1, 1, 1)))
 void ${name}_stage2(global pcl_out_type* pcl_out__base, const long pcl_out__offset, ${arguments}
-        global const pcl_out_type* pyopencl_reduction_inp, const long pcl_count) {
+        global const pcl_out_type* pyopencl_reduction_inp, long n) {
     global pcl_out_type* pcl_out = (global pcl_out_type*) ((global char*) pcl_out__base + pcl_out__offset);
     ${adjust_offsets}
+    const unsigned int pcl_lid = 0, pcl_seq_count = (unsigned int) n;
+    const long pcl_start = 0, pcl_step = 1, pcl_stop = n, pcl_base_idx = 0;
+    long i = 0;
     pcl_out_type pcl_acc = ${neutral};
-    for (long i = 0; i < pcl_count; ++i) pcl_acc = PCL_REDUCE(pcl_acc, pyopencl_reduction_inp[i]);
+    for (; i < n; ++i) pcl_acc = PCL_REDUCE(pcl_acc, pyopencl_reduction_inp[i]);
     pcl_out[0] = pcl_acc;
 }
 ##

@@ -12,28 +12,31 @@
 ## Launch: CPU mapping ("vector"): one work-item for each partition, and one for phase 2. GPU mapping ("simt"): one
 ## work-group of `lanes` work-items for each partition, and one for phase 2; a tile has `items` adjacent elements for each
 ## work-item.
-## Parameters: scan_expr, neutral, input_expr, segment_start (None: not segmented), output_statement, preamble: text of the
-## caller; arguments, adjust_offsets: text of the kernels' arguments; fetches: (name, C type, argument, offset) of values
-## that are read before the input expression; value, index: C types; name, mapping, lanes, items, stored, uses_previous,
-## single (whether NAME_single is built; item_bytes is 4 or 8), uses_last, uses_stop (whether the output statement uses
-## psc_stop, the item of the partition's last element), read_ahead (names of the arrays that are read at index i only: in
-## NAME_single, a core loads its next partition into its cache while it scans this one), units (compute units, which take
-## turns).
+## Parameters: scan_expr, neutral, input_expr, segment_start (None: not segmented), output_statement, preamble: text
+## of the caller; arguments, adjust_offsets: text of the kernels' arguments; fetches: (name, C type, argument, offset)
+## of values that are read before the input expression; value, index: C types; no_segment: the largest index; name,
+## mapping, lanes, items, stored, uses_previous, single (whether NAME_single is built; item_bytes is 4 or 8),
+## uses_last, uses_stop (whether the output statement uses psc_stop, the item of the partition's last element),
+## read_ahead (names of the arrays that are read at index i only: in NAME_single, a core loads its next partition into
+## its cache while it scans this one), units (compute units, which take turns).
 <%namespace name="common" file="compat_common.mako"/>
 ${common.definitions(double_support)}
 % if single:
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
 % endif
-#define PSC_SCAN_EXPR(a, b, across_seg_boundary) ${scan_expr}
+<%
+    segmented = segment_start is not None
+    group = 1 if mapping == "vector" else lanes
+%>
+#define psc_WG_SIZE ${group}
+#define psc_K ${1 if mapping == "vector" else items}
+#define NO_SEG_BOUNDARY ${no_segment}
+#define psc_SCAN_EXPR(a, b, across_seg_boundary) ${scan_expr}
 
 ${preamble}
 
 typedef ${value} psc_scan_type;
 typedef ${index} psc_index_type;
-<%
-    segmented = segment_start is not None
-    group = 1 if mapping == "vector" else lanes
-%>
 
 kernel __attribute__((reqd_work_group_size(${group}, 1, 1)))
 void ${name}_lev1(${arguments}, const psc_index_type N, const psc_index_type psc_part, global psc_scan_type* psc_sums
@@ -68,7 +71,7 @@ void ${name}_lev2(${arguments}, const psc_index_type N, const psc_index_type psc
     for (psc_index_type psc_i = 1; psc_i < psc_count; ++psc_i) {
         const psc_scan_type psc_x = psc_sums[psc_i];
         const bool psc_head = ${"psc_starts[psc_i]" if segmented else "false"};
-        psc_acc = PSC_SCAN_EXPR(psc_acc, psc_x, psc_head);
+        psc_acc = psc_SCAN_EXPR(psc_acc, psc_x, psc_head);
         psc_sums[psc_i] = psc_acc;
     }
 % else:
@@ -124,7 +127,7 @@ void ${name}_single(${arguments}, const psc_index_type N, const psc_index_type p
 % endif
         psc_carry = as_${value}((${bits}) psc_bits);
     }
-    const psc_scan_type psc_stop = PSC_SCAN_EXPR(psc_carry, psc_acc, false);
+    const psc_scan_type psc_stop = psc_SCAN_EXPR(psc_carry, psc_acc, false);
     const ulong psc_published = as_${bits}(psc_stop);
     atom_xchg(psc_words + (psc_ticket + 1) * ${words}, (psc_published & 0xFFFFFFFF) | 1UL << 32);
 % if words == 2:
@@ -156,7 +159,7 @@ void ${name}_single(${arguments}, const psc_index_type N, const psc_index_type p
     for (psc_index_type psc_i = psc_begin + 1; psc_i < psc_end; ++psc_i) {
         ${load("psc_i", False)}
         ${store("psc_i")}
-        psc_acc = PSC_SCAN_EXPR(psc_acc, psc_x, psc_head);
+        psc_acc = psc_SCAN_EXPR(psc_acc, psc_x, psc_head);
 % if segment_start is not None:
         psc_has_segment_start |= psc_head;
 % endif
@@ -213,7 +216,7 @@ void ${name}_single(${arguments}, const psc_index_type N, const psc_index_type p
         if (psc_head) prev_item = ${neutral};
 % endif
 % endif
-        ${acc} = PSC_SCAN_EXPR(${acc}, psc_x, psc_head);
+        ${acc} = psc_SCAN_EXPR(${acc}, psc_x, psc_head);
         psc_scan_type item = ${acc};
         psc_index_type i = ${at};
         { ${output_statement}; }
@@ -253,7 +256,7 @@ void ${name}_single(${arguments}, const psc_index_type N, const psc_index_type p
             psc_own[psc_k] = psc_x;
             psc_own_heads[psc_k] = psc_head;
             if (psc_k == 0) psc_sum = psc_x;
-            else psc_sum = PSC_SCAN_EXPR(psc_sum, psc_x, psc_head);
+            else psc_sum = psc_SCAN_EXPR(psc_sum, psc_x, psc_head);
             psc_started |= psc_head;
         }
         if (psc_mine > 0) {
@@ -266,7 +269,7 @@ void ${name}_single(${arguments}, const psc_index_type N, const psc_index_type p
             const bool psc_take = psc_mine > 0 && psc_lane >= ${width};
             if (psc_take) {
                 const psc_scan_type psc_before = psc_lane_sums[psc_lane - ${width}];
-                psc_sum = PSC_SCAN_EXPR(psc_before, psc_sum, psc_started);
+                psc_sum = psc_SCAN_EXPR(psc_before, psc_sum, psc_started);
                 psc_started |= psc_lane_starts[psc_lane - ${width}];
             }
             barrier(CLK_LOCAL_MEM_FENCE);
@@ -296,7 +299,7 @@ void ${name}_single(${arguments}, const psc_index_type N, const psc_index_type p
                 if (psc_tile == 0) psc_acc = psc_before;
                 else
 %   endif
-                psc_acc = PSC_SCAN_EXPR(psc_carry, psc_before, psc_before_started);
+                psc_acc = psc_SCAN_EXPR(psc_carry, psc_before, psc_before_started);
             }
             for (int psc_k = 0; psc_k < psc_mine; ++psc_k) {
                 psc_scan_type psc_x = psc_own[psc_k];
@@ -305,17 +308,17 @@ void ${name}_single(${arguments}, const psc_index_type N, const psc_index_type p
                 ${step("psc_acc", "psc_first + psc_k")}
 %   else:
                 if (psc_first + psc_k == 0) psc_acc = psc_x;
-                else psc_acc = PSC_SCAN_EXPR(psc_acc, psc_x, psc_head);
+                else psc_acc = psc_SCAN_EXPR(psc_acc, psc_x, psc_head);
                 psc_sums[psc_first + psc_k] = psc_acc;
 %   endif
             }
         }
 % endif
 % if phase == "scan":
-        psc_carry = PSC_SCAN_EXPR(psc_carry, psc_total, psc_total_started);
+        psc_carry = psc_SCAN_EXPR(psc_carry, psc_total, psc_total_started);
 % else:
         if (psc_tile == psc_begin) psc_carry = psc_total;
-        else psc_carry = PSC_SCAN_EXPR(psc_carry, psc_total, psc_total_started);
+        else psc_carry = psc_SCAN_EXPR(psc_carry, psc_total, psc_total_started);
         psc_has_segment_start |= psc_total_started;
 % endif
         if (psc_left <= ${lanes * items}) break;  // psc_tile + ${lanes * items} may exceed the index type

@@ -47,6 +47,29 @@ def test_long_reductions_of_several_types(device):
     assert "max(a, b)" in largest.stage_1_inf.source and largest.stage_2_inf.kernel is not None
 
 
+@pytest.mark.oclgrind
+def test_names_of_pyopencls_kernels_in_the_callers_text(device):
+    ones = to(device, np.ones(7, np.float32))
+    mean = ReductionKernel(device.context, np.float32, "0", "a+b", map_expr="in[i]/n", arguments="const float *in")
+    assert mean(ones).get() == mean(ones, slice=slice(2, None)).get() == pytest.approx(1)
+    x = np.arange(40_000, dtype=np.int32) % 7
+    names = "(PCL_GROUP_SIZE < 1 || pcl_lid >= PCL_GROUP_SIZE || pcl_seq_count < 1 || pcl_base_idx < 0 || i < 0)"
+    total = ReductionKernel(
+        device.context, np.int32, "n > 0 ? 0 : 1", f"a+b+{names}", "in[i] + (n > 39997) + pcl_start + pcl_step + pcl_stop",
+        "int *in",
+    )  # fmt: skip
+    for part in (slice(None), slice(2, None), slice(1, None, 3)):  # several parts, in two launches
+        start, stop, step = part.indices(x.size)
+        expected = x[part].astype(np.int64) + ((stop - start) // step > 39_997) + start + stop + step
+        assert total(to(device, x), slice=part).get() == expected.sum().astype(np.int32), part
+
+
+def test_reductions_define_no_macros_of_scans(device):
+    own = "int KERNEL(int v) { return 2 * v; }"
+    total = ReductionKernel(device.context, np.int32, "0", "a+b", "KERNEL(x[i])", "int *x", preamble=own)
+    assert total(to(device, np.arange(10, dtype=np.int32))).get() == 90
+
+
 def test_wrong_reductions(device):
     total = ReductionKernel(device.context, np.int32, "0", "a+b", arguments="int *in")
     x = to(device, np.zeros((4, 4), np.int32))

@@ -123,6 +123,15 @@ def test_outputs_that_overwrite_inputs_of_other_elements(device, mapping):
         assert np.array_equal(array.get(), np.cumsum(x)[::-1]), n
 
 
+def test_macros_of_pyopencls_kernels_in_the_callers_text(device):
+    names = [f"psc_{name}_{axis}" for name in ("LID", "GID", "LDIM", "GDIM") for axis in range(3)]
+    outside = f"psc_WG_SIZE < 1 || psc_K < 1 || NO_SEG_BOUNDARY != 2147483647 || {' + '.join(names)} < 0"
+    output = f"x[i] = psc_SCAN_EXPR(item, item, false) + ({outside});"
+    array = cl_array.to_device(device.queue, integers(3000))
+    kernel(GenericScanKernel, device.context, "int *x", output)(array)
+    assert np.array_equal(array.get(), 2 * np.cumsum(integers(3000)))
+
+
 def test_indirect_accesses(device):
     n = 10_000
     x = integers(n, 7)

@@ -104,7 +104,7 @@ class ReductionKernel(original.ReductionKernel):
         program = build(ctx, ctx.devices, "compat_reduce.mako", params, options)
         scalars = [None, np.int64, *get_arg_list_scalar_arg_dtypes(given)]
         first, second = (getattr(program, f"{name}_stage{stage}") for stage in (1, 2))
-        first.set_scalar_arg_dtypes([*scalars, np.int64, np.int64, np.int64, np.int64])
+        first.set_scalar_arg_dtypes([*scalars, *[np.int64] * 6])
         second.set_scalar_arg_dtypes([*scalars, None, np.int64])
         source = render("compat_reduce.mako", params)  # Intel's runtime has no source of programs from pyopencl's cache
         self.stage_1_inf = _StageInfo(ctx, source, 1, program, first, given)
@@ -152,11 +152,12 @@ class ReductionKernel(original.ReductionKernel):
         if result is None:
             result = array_class(queue, (), self.dtype_out, allocator=allocator)
         n = len(elements)
+        seen = n if elements.step < 0 else max(0, elements.stop - elements.start) // elements.step  # pyopencl's n
         part = max(_SMALLEST, -(-n // (_PARTS * self._units)))
         part = -(-part // 64) * 64
         parts = max(1, -(-n // part))
         target = (result.base_data, result.offset)
-        size = (elements.start, elements.step, n, part)
+        size = (elements.start, elements.step, elements.stop, seen, n, part)
         if parts == 1:
             event = self.stage_1_inf.kernel(queue, (1,), (1,), *target, *data, *size, wait_for=waits)
         else:

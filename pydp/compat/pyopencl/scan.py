@@ -174,6 +174,7 @@ class GenericScanKernel(GenericScanKernelBase):
             "fetches": [(name, ctypes[argument], argument, at) for name, argument, at in self.input_fetch_exprs],
             "value": dtype_to_ctype(self.dtype),
             "index": dtype_to_ctype(self.index_dtype),
+            "no_segment": np.iinfo(self.index_dtype).max,
             "name": self.name_prefix,
             "mapping": self._mapping,
             "lanes": self._lanes,
