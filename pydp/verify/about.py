@@ -6,7 +6,6 @@ the mode EXCLUSIVE_PROCESS no worker could open another.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 import sys
@@ -17,7 +16,7 @@ import pydp
 from pydp import errors
 from pydp.errors import NoUsableDevice
 from pydp.runtime.drivers.devices import all_devices
-from pydp.runtime.drivers.interpreter import python_process
+from pydp.runtime.drivers.interpreter import end, python_process
 from pydp.verify.pack.cuda import cuda_library
 
 _NO_OPENCL = (
@@ -48,10 +47,7 @@ def about(which: str | None, pack: Path | None, seconds: float) -> tuple[dict[st
 
 
 def _answers(seconds: float, command: str, *arguments: str) -> tuple[list[Any], str]:
-    """(the answers of another process, how it ended). A process that takes too long is ended.
-
-    One that the system cannot end (a driver holds it) is left behind.
-    """
+    """(the answers of another process, how it ended). A process that takes too long is ended."""
     words, environment = python_process(command, *arguments)
     process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None and process.stderr is not None
@@ -63,9 +59,7 @@ def _answers(seconds: float, command: str, *arguments: str) -> tuple[list[Any], 
         except subprocess.TimeoutExpired as error:
             output, fault = error.stdout or b"", f"did not end within {seconds:.0f} s"
         finally:
-            process.kill()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(_EXIT_SECONDS)
+            end(process, _EXIT_SECONDS)
     lines = output.decode(errors="replace").splitlines()
     return [json.loads(line.removeprefix(_MARK)) for line in lines if line.startswith(_MARK)], fault
 

@@ -24,7 +24,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
 
-from pydp.runtime.drivers.interpreter import python_process
+from pydp.runtime.drivers.interpreter import end, python_process
 from pydp.verify.check import Check, Limit, Stage
 from pydp.verify.report import Report
 from pydp.verify.worker import MARK
@@ -148,10 +148,8 @@ class Worker:
         return self._errors.read().decode(errors="replace").strip()[-_MOST_LOG:]
 
     def kill(self) -> None:
-        """End the process. One that the system cannot end (a driver holds it) is left behind."""
-        self._process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_EXIT_SECONDS)
+        """End the process."""
+        end(self._process, _EXIT_SECONDS)
         self._listener.join(_EXIT_SECONDS)
         for stream in (self._process.stdin, self._errors):
             with contextlib.suppress(OSError):

@@ -1,15 +1,17 @@
-"""Processes that pydp starts import what this process would, and nothing from the working directory."""
+"""Processes that pydp starts: they import what this one would, nothing from the working directory; and how they end."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pydp.runtime.drivers.interpreter import python_process
+from pydp.runtime.drivers.interpreter import end, python_process
 
 pytestmark = pytest.mark.host
 _CODE = "import sys, colorsys; print(colorsys.__file__, sys.argv[1:])"
@@ -33,3 +35,28 @@ def test_modules_are_found_where_this_process_finds_them(tmp_path: Path, monkeyp
     (tmp_path / "of_this_test.py").write_text("found = 1")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert _said("import of_this_test, pydp; print(of_this_test.found)") == "1"
+
+
+def test_a_process_is_ended() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    end(process, 60.0)
+    assert process.returncode == -9
+    process.communicate()
+
+
+def test_a_process_that_does_not_end_in_time_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python warns about a process that nobody has waited for."""
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    wait, ended = process.wait, threading.Event()
+
+    def held(timeout: float | None = None) -> Any:
+        if timeout is not None:
+            raise subprocess.TimeoutExpired("a process that a driver holds", timeout)
+        wait()
+        ended.set()
+
+    monkeypatch.setattr(process, "wait", held)
+    end(process, 0.0)
+    assert ended.wait(60.0) and process.returncode == -9
+    assert process.stdin is not None
+    process.stdin.close()
