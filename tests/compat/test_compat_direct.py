@@ -33,10 +33,10 @@ def texts_run(monkeypatch):
 
 
 @pytest.mark.oclgrind
-@pytest.mark.parametrize(("op", "ufunc"), [("a+b", np.add), ("max(a, b)", np.maximum), ("b > a ? b : a", np.maximum)])
+@pytest.mark.parametrize(("op", "ufunc"), [("a+b", np.add), ("max(a, b)", np.maximum)])
 def test_scans(device, texts_run, op, ufunc):
     x = np.random.default_rng(0).integers(-50, 50, 700).astype(np.int32)
-    scan = InclusiveScanKernel(device.context, np.int32, op, neutral="0" if op == "a+b" else "-100")
+    scan = InclusiveScanKernel(device.context, np.int32, op, neutral="0" if op == "a+b" else "INT_MIN")
     array = cl_array.to_device(device.queue, x)
     made = scan(array, "new")
     assert made.events and np.array_equal(made.get(), ufunc.accumulate(x)) and np.array_equal(array.get(), x)
@@ -54,12 +54,49 @@ def test_scans(device, texts_run, op, ufunc):
 def test_scans_of_the_callers_text(device, texts_run):
     x = np.arange(100, dtype=np.int32)
     cases = [({"preamble": "#define a (100 + a)"}, "b"), ({"options": ["-DN_OF_CALLER=1"]}, "a+b")]
+    cases += [({}, "b + a + 0")]
     cases += [({}, "(a)+(int)(b*1.0)")] * needs.has(device, np.dtype(np.float64))
     for options, text in cases:
         array = cl_array.to_device(device.queue, x)
         InclusiveScanKernel(device.context, np.int32, text, neutral="0", **options)(array)
         assert np.array_equal(array.get(), x if text == "b" else np.cumsum(x)), text
         assert texts_run.pop() and not texts_run
+
+
+def test_scans_start_with_the_neutral_element(device, texts_run):
+    x = np.full(100, -3, np.int32)
+    for op, neutral, expected in (("max(a,b)", "0", 0 * x), ("a+b", "5", 5 + np.cumsum(x)), ("a|b", "0", x)):
+        array = cl_array.to_device(device.queue, x)
+        InclusiveScanKernel(device.context, np.int32, op, neutral=neutral)(array)
+        assert np.array_equal(array.get(), expected), op
+    assert len(texts_run) == 2
+
+
+@pytest.mark.parametrize("op", ["max(a,b)", "fmax(a, b)"])
+def test_scans_of_nan_compare_as_in_c(device, texts_run, op):
+    x = np.arange(100, dtype=np.float32)
+    x[30] = np.nan
+    array = cl_array.to_device(device.queue, x)
+    got = InclusiveScanKernel(device.context, np.float32, op, neutral="-INFINITY")(array).get()
+    assert texts_run  # NumPy's maximum and pydp's propagate NaN
+    assert "fmax" not in op or np.array_equal(got[31:], x[31:])  # max of NaN depends on the device
+
+
+@pytest.mark.host
+def test_which_neutral_elements_are_identities() -> None:
+    i4, u4, i8, f4 = map(np.dtype, ("i4", "u4", "i8", "f4"))
+    limit = np.iinfo(i4)
+    for text, identity, dtype in (
+        *((zero, 0, dtype) for zero in ("0", " (0)", "0u", "0L", "0.0f", "0x0", "-0") for dtype in (i4, u4, i8, f4)),
+        *(("-1", np.int32(-1), i4), ("0xFFFFFFFF", -1, i4), ("~0", 0xFFFFFFFF, u4), ("1e0f", f4.type(1), f4)),
+        *(("INT_MIN", limit.min, i4), ("-2147483648", limit.min, i4), ("LONG_MAX", np.iinfo(i8).max, i8)),
+    ):
+        assert direct._is_identity(text, identity, dtype), (text, identity, dtype)
+    for text, identity, dtype in (
+        *((other, 0, dtype) for other in ("1", "x", "0 + 0", "(0) + (0)", "00", "", "()") for dtype in (i4, f4)),
+        *(("0xFFFFFFFF", -1, i8), ("-1u", -1, i8), ("-0x1", -1, i8), ("2147483647.0f", limit.max, i4)),
+    ):
+        assert not direct._is_identity(text, identity, dtype), (text, identity, dtype)
 
 
 @pytest.mark.oclgrind
@@ -85,7 +122,8 @@ def test_selections(device, texts_run):
 
 
 @pytest.mark.parametrize(
-    "predicate", ["i % 2 == 0", "ary[i + 1 - 1] > 3", "ary[i] > 3 && ary[0] < 100", "ary[i] > 2.5"]
+    "predicate",
+    ["i % 2 == 0", "ary[i + 1 - 1] > 3", "ary[i] > 3 && ary[0] < 100", "max(ary[i], 0.f) > 3", "ary[i] > 2.5"],
 )
 def test_selections_by_the_callers_text(device, texts_run, predicate):
     if "2.5" in predicate:

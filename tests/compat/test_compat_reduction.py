@@ -55,8 +55,8 @@ def test_names_of_pyopencls_kernels_in_the_callers_text(device):
     x = np.arange(40_000, dtype=np.int32) % 7
     names = "(PCL_GROUP_SIZE < 1 || pcl_lid >= PCL_GROUP_SIZE || pcl_seq_count < 1 || pcl_base_idx < 0 || i < 0)"
     total = ReductionKernel(
-        device.context, np.int32, "n > 0 ? 0 : 1", f"a+b+{names}", "in[i] + (n > 39997) + pcl_start + pcl_step + pcl_stop",
-        "int *in",
+        device.context, np.int32, "n > 0 ? 0 : 1", f"a+b+{names}",
+        "in[i] + (n > 39997) + pcl_start + pcl_step + pcl_stop", "int *in",
     )  # fmt: skip
     for part in (slice(None), slice(2, None), slice(1, None, 3)):  # several parts, in two launches
         start, stop, step = part.indices(x.size)

@@ -330,8 +330,15 @@ class _ArrayScanKernel(GenericScanKernel):
             preamble=preamble,
             devices=devices,
         )
-        inclusive = self.ary_output_statement == InclusiveScanKernel._statement
-        self._operator = direct.operator_of(scan_expr, self.dtype, preamble, options) if inclusive else None
+        self._operator = self._direct_operator()
+
+    def _direct_operator(self) -> str | None:
+        """The operator for pydp's scan, or None. Subclasses may change the texts before the kernels are built."""
+        texts = self.output_statement, self.input_expr, self.is_segment_start_expr
+        if texts != (InclusiveScanKernel._statement, "input_ary[i]", None):
+            return None
+        scan_expr, neutral, preamble = (str(self.code_variables[one]) for one in ("scan_expr", "neutral", "preamble"))
+        return direct.operator_of(scan_expr.replace("\\\n", "\n"), neutral, self.dtype, preamble, self.options)
 
     @property
     def ary_output_statement(self) -> str:
@@ -361,7 +368,8 @@ class _ArrayScanKernel(GenericScanKernel):
 
 class InclusiveScanKernel(_ArrayScanKernel):
     """An inclusive scan of an array: :class:`pyopencl.scan.InclusiveScanKernel`. :func:`pydp.scan` scans arrays of
-    65,536 elements and more, if it accepts the operator."""
+    65,536 elements and more with the operators ``+ * & | ^`` and, of integers, ``min`` and ``max``, if `neutral` is the
+    operator's identity."""
 
     _statement = "output_ary[i] = item;"
 
