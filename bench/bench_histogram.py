@@ -7,12 +7,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from pydp.bench.measure import Row, alternating
+from pydp.bench.measure import Row, alternating, cases_of
 
 import pydp
 
 
-def run(device: pydp.Device, quick: bool = False) -> list[Row]:
+def run(device: pydp.Device, quick: bool = False, only: str = "") -> list[Row]:
     """Counts of bytes and integers, with even and uneven bins, on device data and on NumPy arrays."""
     n = 1 << (20 if quick else 26)
     few = n // 4
@@ -54,7 +54,7 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         ),
     ]
     rows = []
-    for case, x, ours, theirs in cases:
+    for case, x, ours, theirs in cases_of(cases, only):
         field = pydp.field(x, device=device)
         np.testing.assert_allclose(ours(field).get(), theirs(x), rtol=1e-5 if "weights" in case else 0)
         candidates = {"pydp": partial(_counts, ours, field), "NumPy": partial(theirs, x)}

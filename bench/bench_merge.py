@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from pydp.bench import peers
 from pydp.bench.limits import Limits
-from pydp.bench.measure import Row, alternating
+from pydp.bench.measure import Row, alternating, cases_of
 
 import pydp
 
 
-def run(device: pydp.Device, quick: bool = False) -> list[Row]:
+def run(device: pydp.Device, quick: bool = False, only: str = "") -> list[Row]:
     """Two Fields of 2^23 sorted float32 each, alone and with int32 values."""
     n = 1 << (17 if quick else 23)
     rng = np.random.default_rng(0)
@@ -30,7 +30,7 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         ("merge_by_key", 8, lambda: pydp.merge_by_key(x, values, y, values)),
     ]
     rows = []
-    for case, item, ours in cases:
+    for case, item, ours in cases_of(cases, only):
         copy = Limits(device).copy(2 * n * item)
         candidates: peers.Candidates = {"pydp": _blocking(device, ours), "copy kernel": copy, "NumPy": by_numpy}
         seconds = alternating(candidates, repeats=5, budget=5.0)

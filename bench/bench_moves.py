@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pydp.bench import peers
 from pydp.bench.limits import Limits
-from pydp.bench.measure import Row, alternating
+from pydp.bench.measure import Row, alternating, cases_of
 
 import pydp
 
@@ -41,6 +41,8 @@ def _cases(device: pydp.Device, n: int) -> list[_Case]:
         ("where", lambda: pydp.where(f["m"], f["x"], f["y"]), lambda: np.where(mask, x, y),
          lambda torch, m, a, b: torch.where(m, a, b), (mask, x, y)),
         ("diff", lambda: pydp.diff(f["x"]), lambda: np.diff(x), lambda torch, a: torch.diff(a), (x,)),
+        ("adjacent_difference", lambda: pydp.adjacent_difference(f["x"]), lambda: np.diff(x, prepend=np.float32(0)),
+         lambda torch, a: torch.diff(a, prepend=torch.zeros(1)), (x,)),
         ("roll", lambda: pydp.roll(f["x"], 1000), lambda: np.roll(x, 1000), lambda torch, a: torch.roll(a, 1000), (x,)),
         ("flip", lambda: pydp.flip(f["x"]), lambda: np.flip(x).copy(), lambda torch, a: torch.flip(a, (0,)), (x,)),
         ("concatenate", lambda: pydp.concatenate([f["x"], f["y"]]), lambda: np.concatenate([x, y]),
@@ -54,11 +56,11 @@ def _cases(device: pydp.Device, n: int) -> list[_Case]:
     ]  # fmt: skip
 
 
-def run(device: pydp.Device, quick: bool = False) -> list[Row]:
+def run(device: pydp.Device, quick: bool = False, only: str = "") -> list[Row]:
     """2^24 float32 in Fields: gathers, scatters and block copies."""
     n = 1 << (18 if quick else 24)
     rows = []
-    for case, ours, theirs, torchs, arrays in _cases(device, n):
+    for case, ours, theirs, torchs, arrays in cases_of(_cases(device, n), only):
         made = ours()
         moved = n
         if made is not None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from pydp.bench import peers
 from pydp.bench.limits import Limits
-from pydp.bench.measure import Row, alternating
+from pydp.bench.measure import Row, alternating, cases_of
 
 import pydp
 
@@ -48,13 +48,17 @@ def _cases() -> list[_Case]:
     ]
 
 
-def run(device: pydp.Device, quick: bool = False) -> list[Row]:
+def run(device: pydp.Device, quick: bool = False, only: str = "") -> list[Row]:
     """Whole arrays, rows and columns of float32, on device data; then a dot product."""
     side = 1 << (9 if quick else 12)
     x = np.random.default_rng(0).standard_normal((side, side)).astype(np.float32)
     field = pydp.field(x, device=device)
     rows = []
-    for name, ours, numpys, torchs, axis in _cases():
+    products = ("dot", "vdot", "inner")
+    cases = [] if only in products else cases_of(_cases(), only)
+    if only and only not in products and cases[0][0] != only:
+        cases = [_named(only)]
+    for name, ours, numpys, torchs, axis in cases:
 
         def on_device(ours: Any = ours, axis: Any = axis) -> None:
             ours(field, axis=axis)
@@ -67,16 +71,25 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         others |= peers.torch(device, in_torch, x) if torchs is not None else {}
         text = f"{name} of {side}x{side} float32" + ("" if axis is None else f", axis {axis}")
         rows.append(_row(device, text, on_device, x.nbytes, others))
+    if only and only not in products:
+        return rows
     flat, other = x.reshape(-1), x[::-1].reshape(-1)
     fields = [pydp.field(one, device=device) for one in (flat, other)]
 
+    name = only or "dot"
+
     def product() -> None:
-        pydp.dot(*fields)
+        getattr(pydp, name)(*fields)
         device.queue.finish()
 
-    others = {"NumPy": lambda: np.dot(flat, other)}
-    others |= peers.torch(device, lambda torch, a, b: torch.dot(a, b), flat, other.copy())
-    return [*rows, _row(device, f"dot of {flat.size} float32", product, 2 * x.nbytes, others)]
+    others = {"NumPy": lambda: getattr(np, name)(flat, other)}
+    others |= peers.torch(device, lambda torch, a, b: getattr(torch, name)(a, b), flat, other.copy())
+    return [*rows, _row(device, f"{name} of {flat.size} float32", product, 2 * x.nbytes, others)]
+
+
+def _named(name: str) -> _Case:
+    """The case of a function that is measured on demand only, for whole arrays."""
+    return name, getattr(pydp, name), getattr(np, name), None, None
 
 
 def _row(device: pydp.Device, case: str, call: Any, nbytes: int, others: dict[str, Any]) -> Row:

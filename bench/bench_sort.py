@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from pydp.bench import peers
-from pydp.bench.measure import Row, alternating
+from pydp.bench.measure import Row, alternating, cases_of
 
 import pydp
 from pydp.algorithms.sort.policy import merge_default
@@ -20,6 +20,7 @@ _CASES: tuple[tuple[str, str, tuple[int, ...], int], ...] = (
     ("sort", "int32", (1 << 20,), 0),
     ("sort", "float32", (1 << 20,), 0),
     ("argsort", "int32", (1 << 20,), 0),
+    ("sort_by_key", "int32", (1 << 20,), 0),
     ("sort", "int32", (1 << 24,), 0),
     ("sort", "float32", (1 << 24,), 0),
     ("sort", "int64", (1 << 23,), 0),
@@ -35,11 +36,11 @@ _CASES: tuple[tuple[str, str, tuple[int, ...], int], ...] = (
 )
 
 
-def run(device: pydp.Device, quick: bool = False) -> list[Row]:
+def run(device: pydp.Device, quick: bool = False, only: str = "") -> list[Row]:
     """Sorts of random numbers in million elements per second. Peers: np.sort (default kind) or a stable np.argsort;
     PyTorch, which always returns the order too; Warp, for pairs; pydp on NumPy arrays, and its merge sort."""
     rng = np.random.default_rng(0)
-    return [_row(device, rng, *case) for case in (_CASES[:5] if quick else _CASES)]
+    return [_row(device, rng, *case) for case in cases_of(_CASES[:6] if quick else _CASES, only)]
 
 
 def _row(device: pydp.Device, rng: Any, name: str, dtype: str, shape: tuple[int, ...], axis: int) -> Row:

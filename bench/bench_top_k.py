@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 from pydp.bench import peers
 from pydp.bench.limits import Limits
-from pydp.bench.measure import Row, alternating
+from pydp.bench.measure import Row, alternating, cases_of
 
 import pydp
 
 
-def run(device: pydp.Device, quick: bool = False) -> list[Row]:
+def run(device: pydp.Device, quick: bool = False, only: str = "") -> list[Row]:
     """k = 1, 100 and 10,000 of 2^24 float32 in a Field, and partitions of it at the median."""
     n = 1 << (18 if quick else 24)
     x = np.random.default_rng(0).standard_normal(n, np.float32)
     field = pydp.field(x, device=device)
     ordered = np.sort(x)[::-1]
-    rows = []
-    for k in (1, 100, 10000):
+    rows: list[Row] = []
+    for k in () if only == "argpartition" else (1, 100, 10000):
         values, indexes = pydp.top_k(field, k)
         assert np.array_equal(values.get(), ordered[:k]) and np.array_equal(x[indexes.get()], ordered[:k])
         read = Limits(device).read(x.nbytes)
@@ -36,17 +36,18 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         spent = seconds.pop("pydp")
         ratios = {peer: took / spent for peer, took in seconds.items()}
         rows.append(Row("top_k", f"{k} of {n} float32", device.name, spent, n / spent / 1e9, "Gitem/s", ratios))
-    return rows + _partitions(device, field, x)
+    return rows + _partitions(device, field, x, only)
 
 
-def _partitions(device: pydp.Device, field: Any, x: np.ndarray) -> list[Row]:
+def _partitions(device: pydp.Device, field: Any, x: np.ndarray, only: str) -> list[Row]:
     """partition and argpartition at the median, against NumPy's, a sort and a read of the input."""
     n, rows = x.size, []
     middle = np.partition(x, n // 2)[n // 2]
-    for name, ours, sorts, theirs in (
+    cases = (
         ("partition", pydp.partition, pydp.sort, np.partition),
         ("argpartition", pydp.argpartition, pydp.argsort, np.argpartition),
-    ):
+    )
+    for name, ours, sorts, theirs in cases_of(cases, only):
         found = ours(field, n // 2).get()
         found = x[found] if name == "argpartition" else found
         assert found[n // 2] == middle and found[: n // 2].max() <= middle <= found[n // 2 :].min()

@@ -6,13 +6,21 @@ Machines are shared and noisy, so a figure is only reported together with its pe
 from __future__ import annotations
 
 import gc
+import re
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 _SHORT = 0.05  # seconds
+_Case = TypeVar("_Case", bound=tuple[Any, ...])
+
+
+def cases_of(cases: Iterable[_Case], only: str) -> list[_Case]:
+    """The cases whose first item begins with the name of a function; all cases, if there are none or `only` is ""."""
+    every = list(cases)
+    return [case for case in every if only and re.match(rf"{only}\b", case[0])] or every
 
 
 @dataclass

@@ -27,10 +27,10 @@ def table(rows: Iterable[Row]) -> Any:
     return out
 
 
-def save(rows: Iterable[Row], device: Any, path: Path) -> None:
+def save(rows: Iterable[Row], device: Any, path: Path, by_case: bool = False) -> None:
     """Write the rows with the device and the versions that they were measured with.
 
-    The file keeps rows of other algorithms on the same device.
+    The file keeps rows of other algorithms on the same device; with by_case, also those of other cases.
     """
     import numpy
     import pyopencl
@@ -47,8 +47,9 @@ def save(rows: Iterable[Row], device: Any, path: Path) -> None:
         "pydp": pydp.__version__,
     }
     found = [row.as_dict() for row in rows]
-    measured = {row["algorithm"] for row in found}
-    kept = [row for row in _saved(path, about["device"]) if row["algorithm"] not in measured]
+    names = ("algorithm", "case") if by_case else ("algorithm",)
+    measured = {tuple(row[name] for name in names) for row in found}
+    kept = [row for row in _saved(path, about["device"]) if tuple(row.get(name) for name in names) not in measured]
     replace(path, json.dumps({"about": about, "rows": kept + found}, indent=1) + "\n")
 
 

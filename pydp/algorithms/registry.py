@@ -58,7 +58,8 @@ class Algorithm:
     the range of the dtype), "counts" (small and non-negative) or "sorted" (small, non-negative and sorted). options:
     additional keywords.
 
-    benchmark: the name of a module with a function ``run(device, quick)`` that returns rows; "" if there is none.
+    benchmark: the name of a module with a function ``run(device, quick)`` that returns rows. If several functions share
+    a module, its function is ``run(device, quick, only)``: only names the function to measure, or is "" for all.
 
     For `pydp run` and `pydp explain`: own_dtypes: the dtypes of operands, by position, that do not have the dtype of
     the option ``--dtype``. more: more operands are accepted. passed: returns the positional and keyword arguments of a

@@ -19,21 +19,40 @@ if TYPE_CHECKING:
 _OTHERS = (
     "forall",
     "vector_functions",
-    "random",
-    "moves",
     "barrier",
     "lds",
     "overhead",
     "first_call",
     "compat",
     "tuning",
-)  # benchmarks that do not belong to one algorithm
+)  # benchmarks that do not belong to algorithms
 
 
 def _modules() -> dict[str, str]:
     """The module of each benchmark, keyed by its name on the command line."""
     found = {name: one.benchmark for name, one in algorithms().items() if one.benchmark}
-    return found | {name: f"pydp.bench.bench_{name}" for name in _OTHERS}
+    groups = {_group(module): module for module in found.values() if _group(module)}
+    return found | dict(sorted(groups.items())) | {name: f"pydp.bench.bench_{name}" for name in _OTHERS}
+
+
+def _group(module: str) -> str:
+    """The name of a module's benchmark, which has all rows of the module."""
+    return module.rpartition("pydp.bench.bench_")[2] if module.startswith("pydp.bench.") else ""
+
+
+def _jobs(names: tuple[str, ...]) -> list[tuple[str, str]]:
+    """(module, the one function to measure or "") of each benchmark; each module once if all of its rows are wanted."""
+    modules = _modules()
+    if not names:
+        return [(module, "") for module in dict.fromkeys(modules.values()) if module != modules["tuning"]]
+    jobs = dict.fromkeys((modules[name], _only(name, modules[name])) for name in names)
+    return [(module, only) for module, only in jobs if not only or (module, "") not in jobs]
+
+
+def _only(name: str, module: str) -> str:
+    """The name of the function to measure, of several that share a module; "" for all rows of the module."""
+    shared = sum(one.benchmark == module for one in algorithms().values()) > 1
+    return name.removeprefix("random.") if shared and _group(module) != name else ""
 
 
 _BENCHMARK = Name("benchmark", lambda: {name: name for name in _modules()})
@@ -64,11 +83,11 @@ def bench(
 ) -> None:
     """Run each BENCHMARK and compare it with the device's limits, NumPy and other libraries that are installed.
 
-    Without BENCHMARK, it runs all except tuning, which takes half an hour. A BENCHMARK is an algorithm,
-    vector_functions (kernels of users, compared with Numba), random (random numbers), moves (data movement), barrier
-    (implementations of barriers), lds (bank conflicts of local memory), overhead (the time of a call beyond the
-    driver's own), first_call (the first call of a new function), compat (pydp.compat.pyopencl compared with pyopencl)
-    or tuning (tuned specializations compared with all candidates).
+    Without BENCHMARK, it runs all except tuning, which takes half an hour. A BENCHMARK is an algorithm, a group of
+    algorithms (moves, random, reductions, search, segments, select, sets, sort, ...), vector_functions (kernels of
+    users, compared with Numba), barrier (implementations of barriers), lds (bank conflicts of local memory), overhead
+    (the time of a call beyond the driver's own), first_call (the first call of a new function), compat
+    (pydp.compat.pyopencl compared with pyopencl) or tuning (tuned specializations compared with all candidates).
 
     With --specializations, it measures how well the cost model picks specializations, for families such as matmul and
     scan. Cases that are already in the --json file are not measured again, so a long measurement can be made in parts.
@@ -94,14 +113,14 @@ def bench(
         _specializations(console, device, names, quick, json_path, plot_path, seconds)
         return
     rows = []
-    modules = _modules()
-    each = {module: name for name, module in reversed(modules.items())}  # several algorithms may share a benchmark
-    for name in names or [one for one in modules if one in each.values() and one != "tuning"]:
-        found = importlib.import_module(modules[name]).run(device, quick=quick)
+    jobs = _jobs(names)
+    for module, only in jobs:
+        run = importlib.import_module(module).run
+        found = run(device, quick=quick, only=only) if only else run(device, quick=quick)
         console.print(report.table(found))
         rows += found
     if json_path:
-        report.save(rows, device, json_path)
+        report.save(rows, device, json_path, by_case=any(only for _, only in jobs))
     if plot_path:
         report.plot(rows, plot_path)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,8 +13,11 @@ import pytest
 from click.testing import CliRunner
 from pydp.bench import bench_first_call
 from pydp.bench import bench_specializations as measuring
+from pydp.bench.measure import Row, cases_of
 
 import pydp
+from pydp.algorithms.registry import algorithms
+from pydp.cli import bench as commands_bench
 from pydp.cli import main
 from pydp.errors import InvalidArgument
 from pydp.runtime.programs import binaries
@@ -82,3 +87,59 @@ def test_first_calls_are_measured(device: pydp.Device) -> None:
     assert [row.case for row in rows] == ["elementwise", "stencil", "matmul", "scan"]
     assert all(row.value > 0 and 0 < row.ratios["driver"] < 1 for row in rows)
     assert binaries.compile_program.__module__ == binaries.__name__
+
+
+@pytest.mark.host
+def test_every_algorithm_has_a_benchmark() -> None:
+    for name, one in algorithms().items():
+        ((module, only),) = commands_bench._jobs((name,))
+        run = importlib.import_module(module).run
+        assert module == one.benchmark and (not only or "only" in inspect.signature(run).parameters), name
+
+
+@pytest.mark.host
+def test_each_benchmark_runs_once() -> None:
+    every = commands_bench._jobs(())
+    assert len(set(every)) == len(every) and all(not only for _, only in every)
+    assert {one.benchmark for one in algorithms().values()} < {module for module, _ in every}
+    select, sets = "pydp.bench.bench_select", "pydp.bench.bench_sets"
+    assert commands_bench._jobs(("unique", "select", "unique", "isin")) == [(select, ""), (sets, "isin")]
+    assert commands_bench._jobs(("sets", "isin", "random.normal")) == [
+        (sets, ""),
+        ("pydp.bench.bench_random", "normal"),
+    ]
+
+
+def test_the_rows_of_one_function(device: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def row(case: str) -> Row:
+        return Row("sets", case, device.name, 1.0, 1.0, "Gitem/s")
+
+    def run(device: Any, quick: bool = False, only: str = "") -> list[Row]:
+        return [row(case) for (case,) in cases_of([("isin of 9",), ("union1d of 9",), ("union1dx",)], only)]
+
+    monkeypatch.setattr(importlib.import_module("pydp.bench.bench_sets"), "run", run)
+    path = tmp_path / "rows.json"
+    for words, cases in (
+        ("sets", ["isin of 9", "union1d of 9", "union1dx"]),
+        ("union1d", ["isin of 9", "union1dx", "union1d of 9"]),  # replaced, and the other rows are kept
+    ):
+        _said(words, "-d", device.driver, "--quick", "--json", str(path), code=0)
+        assert [one["case"] for one in json.loads(path.read_text())["rows"]] == cases
+
+
+def _called(calls: dict[str, Any]) -> dict[str, float]:
+    """Each candidate is called once, and takes a second."""
+    for call in calls.values():
+        call()
+    return dict.fromkeys(calls, 1.0)
+
+
+@pytest.mark.parametrize("name", ["compress", "argmin", "swapaxes"])
+def test_a_function_that_shares_its_module_is_measured(
+    device: pydp.Device, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module, only = commands_bench._jobs((name,))[0]
+    found = importlib.import_module(module)
+    monkeypatch.setattr(found, "alternating", lambda calls, **_: _called(calls))
+    rows = found.run(device, quick=True, only=only)
+    assert rows and all(row.case.startswith(name) and "pydp" not in row.ratios for row in rows)

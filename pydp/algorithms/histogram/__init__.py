@@ -394,5 +394,6 @@ register(
         dtype="uint8",
         dtypes="biu",
         numbers="counts",
+        benchmark="pydp.bench.bench_histogram",
     )
 )

@@ -245,5 +245,6 @@ register(
         operands=4,
         dtypes="biuf",
         numbers="sorted",
+        benchmark="pydp.bench.bench_merge",
     )
 )

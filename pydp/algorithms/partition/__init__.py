@@ -303,6 +303,7 @@ register(
         sizes=("1048576",),
         dtypes="biuf",
         options={"predicate": "x > 0"},
+        benchmark="pydp.bench.bench_select",
     )
 )
 register(

@@ -308,7 +308,17 @@ for _function, _explanation, _reference in (
     (run_length_encode, _explain_encode, _encode_reference),
     (unique, _explain_unique, _unique_reference),
 ):
-    register(Algorithm(_function, _explanation, _reference, sizes=("1048576",), dtype="int32", dtypes="biufc"))
+    register(
+        Algorithm(
+            _function,
+            _explanation,
+            _reference,
+            sizes=("1048576",),
+            dtype="int32",
+            dtypes="biufc",
+            benchmark="pydp.bench.bench_select",
+        )
+    )
 register(
     Algorithm(
         reduce_by_key,
@@ -318,5 +328,6 @@ register(
         shapes=alike(2),
         operands=2,
         dtype="int32",
+        benchmark="pydp.bench.bench_select",
     )
 )

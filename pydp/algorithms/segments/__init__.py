@@ -343,8 +343,13 @@ def _sort_reference(indexes: bool, x: Any, offsets: Any) -> list[Expected]:
     return [Expected(order.astype(np.int64) if indexes else x[order])]
 
 
-_BENCHMARK = "pydp.bench.bench_segments"
-_FLAT: dict[str, Any] = {"sizes": ("1048576",), "shapes": vectors(2), "accepted": ("N",), "operands": 2}
+_FLAT: dict[str, Any] = {
+    "sizes": ("1048576",),
+    "shapes": vectors(2),
+    "accepted": ("N",),
+    "operands": 2,
+    "benchmark": "pydp.bench.bench_segments",
+}
 register(Algorithm(scan_by_key, _explain_scan, _scan_reference, dtype="int32", dtypes="biu", **_FLAT))
 register(Algorithm(repeat, _explain_repeat, _repeat_reference, numbers="counts", dtypes="iu", dtype="int32", **_FLAT))
 register(
@@ -365,7 +370,6 @@ for _function, _explain_function, _reference in (
             dtypes="iu",
             dtype="int32",
             numbers="sorted",
-            benchmark=_BENCHMARK if _function is segmented_reduce else "",
             **_FLAT,
         )
     )

@@ -261,7 +261,7 @@ for _function, _reference, _options in (
             sizes=("65536", "1048576", "16777216") if _function is select else ("1048576",),
             dtypes="biuf" if _options else "biufc",
             options=_options,
-            benchmark="pydp.bench.bench_select" if _function is select else "",
+            benchmark="pydp.bench.bench_select",
         )
     )
 register(
@@ -275,5 +275,6 @@ register(
         operands=2,
         dtype="uint8",
         dtypes="biu",
+        benchmark="pydp.bench.bench_select",
     )
 )

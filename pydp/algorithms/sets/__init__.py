@@ -339,7 +339,14 @@ def _key_rows(size: Shape) -> list[Shape] | None:
     return [size if len(size) > 1 else (1, *size)]
 
 
-_FLAT: dict[str, Any] = {"sizes": ("1048576",), "shapes": vectors(2), "accepted": ("N",), "operands": 2}
+_BENCHMARK = "pydp.bench.bench_sets"
+_FLAT: dict[str, Any] = {
+    "sizes": ("1048576",),
+    "shapes": vectors(2),
+    "accepted": ("N",),
+    "operands": 2,
+    "benchmark": _BENCHMARK,
+}
 register(Algorithm(isin, _explain_isin, _isin_reference, dtypes="biuf", dtype="int32", numbers="spread", **_FLAT))
 _function: Any
 _numpy: Any
@@ -357,7 +364,6 @@ for _function, _numpy in (
             dtypes="biuf",
             dtype="int32",
             numbers="spread",
-            benchmark="pydp.bench.bench_sets" if _function is union1d else "",
             **_FLAT,
         )
     )
@@ -371,5 +377,6 @@ register(
         accepted=("keys N",),
         dtype="int32",
         dtypes="biuf",
+        benchmark=_BENCHMARK,
     )
 )

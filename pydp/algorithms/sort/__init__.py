@@ -488,6 +488,7 @@ register(
         sizes=("1048576",),
         dtype="int32",
         numbers="spread",
+        benchmark="pydp.bench.bench_sort",
     )
 )
 register(
@@ -505,5 +506,6 @@ register(
         operands=2,
         dtype="int32",
         numbers="spread",
+        benchmark="pydp.bench.bench_sort",
     )
 )
