@@ -307,11 +307,26 @@ def test_names_of_constants(device):
     assert np.isnan(pydp.evaluate("x * NAN", x=x)).all()
 
 
+def test_clip(device):
+    x = X.copy()
+    x[0, :3] = np.nan, np.inf, -np.inf
+    same(pydp.evaluate("clip(x, -0.5, 1)", x=x), np.clip(x, -0.5, 1))
+    same(pydp.evaluate("clip(x, y, y + 1)", x=x, y=Y), np.clip(x, Y, Y + 1))
+    same(pydp.evaluate("clip(x, 2, -2) * 2", x=x), np.clip(x, 2, -2) * 2)  # the upper limit wins
+    same(pydp.evaluate("clip(n, -3, m)", n=N, m=M), np.clip(N, -3, M))
+    same(pydp.evaluate("clip(n, 1, 4)", n=N.astype(np.uint8)), np.clip(N.astype(np.uint8), 1, 4))
+    if device.profile.fp64:
+        same(pydp.evaluate("clip(n, 0.5, x)", n=N, x=x), np.clip(N, 0.5, x))
+    with pytest.raises(pydp.InvalidArgument, match="300"):
+        pydp.evaluate("clip(n, 0, 300)", n=N.astype(np.uint8))  # as all integers that a dtype does not hold
+
+
 def test_mistakes(device):
     for text, match in [
         ("x +", "ends where a value"),
         ("x + z", "'?z'?"),
-        ("foo(x)", "the function 'foo' is unknown"),
+        ("foo(x)", "the function 'foo' is unknown; OpenCL C's functions"),
+        ("clip(x, 1)", "clip"),
         ("x[0]", "is not accepted"),
         ("x.y", "members and vectors"),
         ("x & 1", "not defined"),

@@ -404,6 +404,9 @@ def test_wrong_arguments(device):
         (lambda: pydp.take(field, x % 10, out=field), "shares memory"),
         (lambda: pydp.take(x, [1, 2], out=np.zeros(3, np.int32)), "shape"),
         (lambda: pydp.put([1, 2], [0], 1), "a is a list"),
+        (lambda: pydp.put(np.zeros(4), [0], 2j), "v has dtype complex128, but a has dtype float64"),
+        (lambda: pydp.put(pydp.zeros(4), [0], 2j), "v has dtype complex128, but a has dtype float32"),
+        (lambda: pydp.put(np.zeros(4, np.int32), [0], np.ones(1, np.complex64)), "real values are accepted"),
         (lambda: pydp.put(np.broadcast_to(np.int32(1), 4), [0], 1), "read-only"),
     ]:
         with pytest.raises(pydp.InvalidArgument, match=match):

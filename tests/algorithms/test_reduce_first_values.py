@@ -34,6 +34,11 @@ def test_there_is_no_least_of_nothing(device: Any) -> None:
         with pytest.raises(pydp.InvalidArgument, match="has no result; pass init="):
             pydp.reduce(np.zeros((3, 0), np.int32), op, axis=1, device=device)
         assert pydp.reduce(np.zeros((3, 0), np.int32), op, axis=1, init=4, device=device).tolist() == [4, 4, 4]
+    for function, wanted in ((pydp.min, np.min), (pydp.max, np.max)):
+        with pytest.raises(pydp.InvalidArgument, match="or initial= to min or max"):
+            function(np.zeros(0, np.float32), device=device)
+        empty = np.zeros(0, np.float32)
+        assert function(empty, initial=4, device=device) == wanted(empty, initial=4)
     assert pydp.reduce(np.zeros(0, np.float32), "logaddexp", device=device) == -np.inf
 
 

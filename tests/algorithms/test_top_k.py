@@ -244,7 +244,7 @@ def test_parts_are_not_written_outside(device, mapping, monkeypatch):
 def test_wrong_arguments(device):
     x = np.arange(6, dtype=np.int32)
     for call, message in (
-        (lambda: pydp.top_k(x, 7), "k is 7; 0 to 6"),
+        (lambda: pydp.top_k(x, 7), "k is 7; integers from 0 to 6"),
         (lambda: pydp.top_k(x, -1), "k is -1"),
         (lambda: pydp.top_k(x, 1.5), "k is 1.5"),
         (lambda: pydp.top_k(x, 1, axis=1), "axis=1"),
@@ -259,6 +259,10 @@ def test_wrong_arguments(device):
         (lambda: pydp.argpartition(x.astype("c8"), 1, spec={"strategy": "select"}), "'select' is for bool"),
         (lambda: pydp.partition(x, 6), "kth is 6"),
         (lambda: pydp.partition(x, [1.5]), "kth is"),
+        (lambda: pydp.partition(x[:0], 0), "kth is 0, but there are no elements along the axis"),
+        (lambda: pydp.argpartition(x[:0], [0]), "kth is .*, but there are no elements along the axis"),
+        (lambda: pydp.partition(x, pydp.field(np.array([1]))), "the second argument is a Field.*array of integers"),
+        (lambda: pydp.explain(pydp.partition, x, pydp.field(np.array([1]))), "the second argument is a Field"),
         (lambda: pydp.partition(x, 2, mask=x > 2), "mask, second, count and length"),
         (lambda: pydp.argpartition(x, [0, -7]), "kth is -7"),
     ):

@@ -159,8 +159,8 @@ def put(
     If an index occurs several times, the last value wins, on all devices: on CPUs each work-item owns a part of `a` and
     visits the indexes in order; on GPUs an atomic maximum finds the last position of each index first.
 
-    Raises InvalidArgument if `v` is empty, for read-only arrays, for arrays that share memory with `a`, and for indexes
-    out of range (also an IndexError); `a` is then unchanged.
+    Raises InvalidArgument if `v` is empty, if `v` is complex and `a` is real, for read-only arrays, for arrays that
+    share memory with `a`, and for indexes out of range (also an IndexError); `a` is then unchanged.
 
     >>> a = np.arange(5)
     >>> pydp.put(a, [0, 2, 0], [7, 8, 9]); a
@@ -273,6 +273,8 @@ def _values_for(a: Any, v: Any) -> Any:
     dtype = getattr(a, "dtype", None)
     if dtype is None:
         raise InvalidArgument(f"a is a {type(a).__name__}; NumPy arrays, Fields and pyopencl Arrays are accepted")
+    if values.dtype.kind == "c" and dtype.kind not in "bc":
+        raise InvalidArgument(f"v has dtype {values.dtype}, but a has dtype {dtype}; real values are accepted")
     if isinstance(values, np.ndarray) and values.dtype != dtype:
         values = values.astype(dtype)
     return values

@@ -557,6 +557,8 @@ class _Parser(grammar._Parser):
             return arguments[0]
         if own == "abs" and len(arguments) == 1:
             return self._magnitude(arguments[0])
+        if own == "clip" and len(arguments) == 3:
+            return self._clipped(*arguments)
         if own in _TESTS:
             return self._is(call(own, [self._as_float(one) for one in arguments]), _BOOL)
         if own in ("max", "min"):
@@ -574,7 +576,8 @@ class _Parser(grammar._Parser):
             )
         if own not in FUNCTIONS:
             raise Refused(
-                f"the function {quoted(name)} is unknown; NumPy's and OpenCL C's functions of numbers are accepted"
+                f"the function {quoted(name)} is unknown; OpenCL C's functions of numbers, also by NumPy's "
+                "names, where and clip are accepted"
             )
         self._must_hold_all([one for one in arguments if self.kind(one) is int])
         try:
@@ -604,6 +607,15 @@ class _Parser(grammar._Parser):
         if kind is int:
             self._must_hold(node, _LONG)
         return self._narrow(call("abs" if self._is_whole(node) else "fabs", [node]), kind)
+
+    def _clipped(self, x: Node, low: Node, high: Node) -> Node:
+        """NumPy's clip: the minimum of `high` and the maximum of the others; NaN stays NaN, and `high` wins."""
+        met = self.common(x, low, high)
+        if met is int:
+            self._must_hold_all((x, low, high))
+        x, low, high = (self.to(one, met) for one in (x, low, high))
+        above = self._narrow(call("max", [x, low]), met)
+        return self._narrow(call("min", [above, high]), met)
 
     def _power(self, base: Node, exponent: Node) -> Node:
         if self._is_whole(base) and self._is_whole(exponent):

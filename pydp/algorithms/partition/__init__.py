@@ -22,6 +22,7 @@ from pydp.algorithms.sort import argsort, sort
 from pydp.dtypes import check_kept_whole, check_supported, dtype_text
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, given
+from pydp.runtime.arrays.data import Array, FieldData
 from pydp.runtime.call import Call
 from pydp.runtime.placement import normal_input
 from pydp.runtime.recording import recorded
@@ -119,6 +120,11 @@ def _is_position(predicate: Any) -> bool:
     """Whether the argument is one or several positions of ``numpy.partition``."""
     if isinstance(predicate, (list, tuple, np.ndarray)):
         return True
+    if isinstance(predicate, (FieldData, Array)):
+        raise InvalidArgument(
+            f"the second argument is a {type(predicate).__name__}; a predicate is accepted, or an integer, a "
+            "sequence or a NumPy array of integers (positions on the host)"
+        )
     try:
         integer(predicate)
     except TypeError:
@@ -143,6 +149,8 @@ def _positions_of(kth: Any, x: Any, axis: Any) -> tuple[int, ...]:
         found = tuple(map(integer, given if isinstance(given, (list, tuple)) else [given]))
     except TypeError:
         raise InvalidArgument(f"kth is {kth!r}; an integer or a sequence of integers is accepted") from None
+    if found and not n:
+        raise InvalidArgument(f"kth is {kth!r}, but there are no elements along the axis; at least one is needed")
     for one in found:
         if not -n <= one < n:
             raise InvalidArgument(f"kth is {one}; {-n} to {n - 1} are accepted for {n} elements along the axis")

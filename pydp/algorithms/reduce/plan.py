@@ -103,13 +103,14 @@ def plan(
     n = int(np.prod([size for size, _ in reduced], dtype=object))
     start = None if operator.operation in ("min", "max") else operator.start  # as NumPy: no minimum of an empty array
     if bounded and start is None and not initial:
-        raise InvalidArgument(
-            f"reduce with op {operator.title} and length= needs init=, the result if length is 0"
-        )
+        raise InvalidArgument(f"reduce with op {operator.title} and length= needs init=, the result if length is 0")
     if n == 0:
         if start is None and not initial:
+            extreme = operator.operation in ("min", "max")
+            parameter = "init= to reduce, or initial= to min or max" if extreme else "init="
             raise InvalidArgument(
-                f"an empty reduction with op {operator.title} has no result; pass init=, the result of no elements"
+                f"an empty reduction with op {operator.title} has no result; pass {parameter}, "
+                "the result of no elements"
             )
         return Plan(accumulator, operator, (), True, start, None)
     count = int(np.prod([size for size, _ in kept], dtype=object))

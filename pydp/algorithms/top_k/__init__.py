@@ -109,7 +109,9 @@ def _request(x: Any, k: Any, axis: Any, largest: Any) -> _Request:
     except TypeError:
         wanted = -1
     if not 0 <= wanted <= n:
-        raise InvalidArgument(f"k is {k!r}; 0 to {n}, the number of elements along the axis, are accepted")
+        raise InvalidArgument(
+            f"k is {k!r}; integers from 0 to {n}, the number of elements along the axis, are accepted"
+        )
     dtype = np.dtype(x.dtype).newbyteorder("=")
     problem = TopKProblem(dtype_text(dtype), n, wanted, x.size // n if n else 0, numbers=dtype.kind in "biuf")
     return _Request(x, wanted, axis, switch(largest, "largest"), dtype, problem)
