@@ -88,6 +88,13 @@ class Algorithm:
         """The name in commands."""
         return self.label or self.function.__name__
 
+    def positional(self, options: Mapping[str, Any]) -> list[int]:
+        """The positions of the operands that a call with these options needs: those that are not given by name."""
+        if self.passed is not _in_order:
+            return list(range(self.operands))
+        names = list(inspect.signature(self.function).parameters)[: self.operands]
+        return [at for at, name in enumerate(names) if name not in options]
+
     @property
     def tunable(self) -> bool:
         """Whether the function has specializations."""

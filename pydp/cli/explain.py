@@ -18,12 +18,16 @@ def _sizes(word: str) -> tuple[int, ...] | None:
     return tuple(int(part) for part in parts) if all(part.isdecimal() for part in parts) else None
 
 
-def _shapes(algorithm: Algorithm, words: list[str]) -> list[Any]:
+def _shapes(algorithm: Algorithm, words: list[str], options: dict[str, Any]) -> list[Any]:
     """Operands as shapes or file names.
 
     If all words are plain numbers, they are one size of the algorithm: the axes of an array, or M N K of a product.
-    Otherwise each word is an operand.
+    Otherwise each word is an operand. The number of files is not checked: `pydp run` accepts the same words, and the
+    function has its own message.
     """
+    if words and all(word.endswith(".npy") for word in words):
+        return list(words)
+    positions = algorithm.positional(options)
     sizes = [_sizes(word) for word in words]
     known = [size for size in sizes if size is not None]
     size = None
@@ -32,9 +36,10 @@ def _shapes(algorithm: Algorithm, words: list[str]) -> list[Any]:
     elif known and len(words) == 1 < algorithm.operands:
         size = known[0]
     shapes = algorithm.shapes(size) if size is not None else None
+    shapes = [shapes[at] for at in positions] if shapes else shapes
     count = min(len(words), algorithm.operands) if algorithm.more else len(words)
-    if (not shapes and size is not None) or (size is None and count != algorithm.operands):
-        arrays = "one array" if algorithm.operands == 1 else f"{algorithm.operands} arrays"
+    if (not shapes and size is not None) or (size is None and count != len(positions)):
+        arrays = "one array" if len(positions) == 1 else f"{len(positions)} arrays"
         accepted = ", ".join(algorithm.accepted)
         raise click.UsageError(
             f"{algorithm.name} does not take {' '.join(words)!r}; give {accepted}, or {arrays} as 512x512 or x.npy"
@@ -76,8 +81,9 @@ def explain(
     kind = dtype or ("float32" if "f" in algorithm.dtypes else algorithm.dtype)
     call = algorithm.function
     try:
-        dtypes = algorithm.own_dtypes
-        arrays = [_operand(one, dtypes.get(at, kind)) for at, one in enumerate(_shapes(algorithm, given))]
+        positions, operands = algorithm.positional(options), _shapes(algorithm, given, options)
+        dtypes = [algorithm.own_dtypes.get(at, kind) for at in positions] + [kind] * len(operands)
+        arrays = [_operand(one, own) for one, own in zip(operands, dtypes, strict=False)]
         args, named = algorithm.passed(arrays, options)
         if target is not None:
             sources = _on_target(target, call, args, named)

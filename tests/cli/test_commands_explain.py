@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -17,6 +19,37 @@ def test_a_device_that_is_here_is_explained(device: Any) -> None:
     ):
         result = CliRunner().invoke(main, ["explain", *words, "-d", device.driver])
         assert result.exit_code == 0 and said in result.output, result.output
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        ("repeat x.npy repeats=2", "repeat of (9,) int32"),
+        ("repeat 9 repeats=2", "repeat of (9,) int32"),
+        ("repeat x.npy x.npy", "repeat of (9,) int32"),
+        ("take x.npy indices=[1,0]", "(2,) int32"),
+        ("take 9 indices=[1,0]", "(2,) float32"),
+        ("take x.npy indices=x.npy", "(9,) int32"),
+        ("searchsorted x.npy v=x.npy", "searchsorted"),
+        ("where x.npy", "int64"),
+        ("put x.npy ind=[1] v=3", "none"),
+        ("lexsort x.npy x.npy", "2 stable sort(s)"),
+        ("lexsort 3x3 3x3", "2 stable sort(s)"),
+        ("histogram x.npy bins=3 range=[0,9] weights=x.npy", "histogram"),
+        ("reduce_by_key x.npy values=x.npy", "reduce_by_key"),
+        ("concatenate 3x3 3x3 axis=1", "(3, 6) float32"),
+    ],
+)
+def test_the_words_of_run_are_accepted(
+    device: Any, words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.arange(9, dtype=np.int32))
+    for command in ("run", "explain"):
+        if command == "run" and ".npy" not in words:
+            continue
+        result = CliRunner().invoke(main, [command, *words.split(), "-d", device.driver])
+        assert result.exit_code == 0 and (command == "run" or said in result.output), result.output
 
 
 @pytest.mark.host

@@ -42,6 +42,23 @@ def test_files_in_and_out(device: Any) -> None:
     assert "21" in _said("reduce", "x.npy", "axis=none", *where)
 
 
+def test_the_keys_of_lexsort_are_files(device: Any) -> None:
+    where = ["-o", "y.npy", "-d", device.driver]
+    first, second = np.array([3, 1, 2, 1], np.int32), np.array([1, 0, 1, 0], np.int32)
+    np.save("first.npy", first)
+    np.save("second.npy", second)
+    for words, keys in (
+        ("first.npy second.npy", (first, second)),
+        ("second.npy first.npy second.npy", (second, first, second)),
+        ("first.npy", (first,)),
+        ("x.npy", X),
+        ("x.npy x.npy axis=0", (X, X)),
+    ):
+        _said("lexsort", *words.split(), *where)
+        axis = 0 if "axis" in words else -1
+        np.testing.assert_array_equal(np.load("y.npy"), np.lexsort(keys, axis))
+
+
 def test_what_cannot_be_written(device: Any) -> None:
     said = _said("scan", "x.npy", "-o", "none/y.npy", "-d", device.driver, code=1)
     assert "none/y.npy cannot be written: No such file or directory" in said

@@ -8,6 +8,7 @@ not wait either.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from pydp.algorithms.arguments import axis_of, check_same_shape, switch
 from pydp.algorithms.composed import Place, explanation_of, placed, taken
 from pydp.algorithms.merge import merge_by_key
-from pydp.algorithms.registry import Algorithm, Shape, register, vectors
+from pydp.algorithms.registry import Algorithm, Passed, Shape, register, vectors
 from pydp.algorithms.runs import unique
 from pydp.algorithms.search import explained, membership, searchsorted
 from pydp.algorithms.search.plan import Search, common_dtype, prepare
@@ -339,6 +340,11 @@ def _key_rows(size: Shape) -> list[Shape] | None:
     return [size if len(size) > 1 else (1, *size)]
 
 
+def _passed_keys(arrays: Sequence[Any], options: dict[str, Any]) -> Passed:
+    """The call of a command: the rows of one array are the keys, or each of several arrays is a key."""
+    return (arrays[0] if len(arrays) == 1 < arrays[0].ndim else list(arrays),), options
+
+
 _BENCHMARK = "pydp.bench.bench_sets"
 _FLAT: dict[str, Any] = {
     "sizes": ("1048576",),
@@ -375,6 +381,8 @@ register(
         sizes=("2x1048576",),
         shapes=_key_rows,
         accepted=("keys N",),
+        more=True,
+        passed=_passed_keys,
         dtype="int32",
         dtypes="biuf",
         benchmark=_BENCHMARK,
