@@ -108,6 +108,25 @@ def test_values_grouped_by_keys(device):
         assert np.array_equal(starts.get(), np.searchsorted(keys[order], np.arange(count + 1)))
 
 
+def test_values_grouped_by_keys_with_the_kernels_of_a_subclass(device):
+    class Mine(KeyValueSorter):
+        def get_kernels(self, *dtypes):
+            calls.append(dtypes)
+            return super().get_kernels(*dtypes)
+
+    calls = []
+    keys = np.random.default_rng(0).integers(0, 50, 3000).astype(np.int32)
+    values = np.arange(3000, dtype=np.int32)
+    starts, lists, event = Mine(device.context)(
+        device.queue, to(device, keys), to(device, values), 50, np.dtype(np.int32)
+    )
+    event.wait()
+    order = np.argsort(keys, kind="stable")
+    assert len(calls) == 1 and np.array_equal(lists.get(), values[order])
+    assert np.array_equal(starts.get(), np.searchsorted(keys[order], np.arange(51)))
+    assert KeyValueSorter(device.context).get_kernels(*[np.dtype(np.int32)] * 3).by_target_sorter is not None
+
+
 def test_lists(device):
     text = """
         void generate(LIST_ARG_DECL USER_ARG_DECL index_type i)
@@ -132,6 +151,19 @@ def test_lists(device):
         assert np.array_equal(a.starts.get(), np.append(0, np.cumsum(filled)))
         if empty:
             assert np.array_equal(a.nonempty_indices.get(), np.flatnonzero(x))
+
+
+def test_sorts_in_place_with_the_kernels_of_a_subclass(device):
+    class Mine(BitonicSort):
+        def sort_b_prepare_wl(self, *args):
+            calls.append(args)
+            return super().sort_b_prepare_wl(*args)
+
+    calls = []
+    x = np.random.default_rng(0).integers(0, 1000, 64).astype(np.int32)
+    array = to(device, x)
+    Mine(device.context)(array)[1].wait()
+    assert len(calls) == 1 and np.array_equal(array.get(), np.sort(x))
 
 
 @pytest.mark.parametrize(("shape", "axis"), [((2, 100, 3), 1), ((64,), 0), ((0,), 0)])

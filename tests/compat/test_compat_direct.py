@@ -9,7 +9,7 @@ import pyopencl.array as cl_array
 import pytest
 
 from pydp.compat.pyopencl import direct
-from pydp.compat.pyopencl.algorithm import copy_if, remove_if
+from pydp.compat.pyopencl.algorithm import copy_if, partition, remove_if, unique
 from pydp.compat.pyopencl.scan import GenericScanKernel, InclusiveScanKernel
 
 
@@ -119,6 +119,30 @@ def test_selections(device, texts_run):
     assert out.queue == array.queue and event in out.events and event in count.events
     assert np.array_equal(out.get()[: int(count.get())], x[x > 7])
     assert not texts_run
+
+
+@pytest.mark.parametrize("call", [copy_if, remove_if, partition, unique])
+def test_selections_keep_the_class_of_arrays(device, call):
+    class Mine(cl_array.Array):
+        pass
+
+    x = np.arange(100, dtype=np.int32)
+    array = Mine(device.queue, x.shape, x.dtype)
+    array.set(x)
+    made = call(array, "a == b" if call is unique else "ary[i] > 3")
+    assert {type(one) for one in made[:-1]} == {Mine}
+    assert int(made[-2].get()) == {copy_if: 96, remove_if: 4, partition: 96, unique: 100}[call]
+
+
+def test_a_scan_of_a_subclass_with_another_input(device):
+    class Doubled(InclusiveScanKernel):
+        def finish_setup(self):
+            self.input_expr = "2 * input_ary[i]"
+            super().finish_setup()
+
+    x = np.arange(100, dtype=np.int32)
+    got = Doubled(device.context, np.int32, "a+b", "0")(cl_array.to_device(device.queue, x), "new")
+    assert np.array_equal(got.get(), 2 * np.cumsum(x))
 
 
 @pytest.mark.parametrize(

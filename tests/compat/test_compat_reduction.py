@@ -112,6 +112,21 @@ def test_elementwise_kernels(device):
             assert np.array_equal(y.get(), expected), (n, part)
 
 
+def test_elementwise_kernels_of_a_subclass_with_another_kernel(device):
+    class Mine(ElementwiseKernel):
+        def get_kernel(self, use_range):
+            calls.append(use_range)
+            return super().get_kernel(use_range)
+
+    calls = []
+    mine = Mine(device.context, "int *x", "x[i] += 2")
+    x = to(device, np.arange(5000, dtype=np.int32))
+    mine(x)
+    mine(x, slice=slice(10))
+    assert calls == [False, True]
+    assert np.array_equal(x.get(), np.arange(5000) + 2 + 2 * (np.arange(5000) < 10))
+
+
 def test_templates(device):
     context = device.context
     sums = ReductionTemplate("t *x", "0", "a+b", "x[i] * %(by)s", template_processor="printf")

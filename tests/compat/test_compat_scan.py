@@ -9,6 +9,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array as cl_array
 import pyopencl.cltypes as cltypes
+import pyopencl.scan as original
 import pytest
 from pyopencl.tools import ImmediateAllocator, MemoryPool, VectorArg
 
@@ -271,6 +272,48 @@ def test_what_programs_read_and_subclass(device):
     x = cl_array.to_device(device.queue, integers(10))
     built(x)
     assert np.array_equal(x.get(), 3 * np.cumsum(integers(10)))
+
+
+@pytest.mark.parametrize("method", ["generate_scan_kernel", "get_local_mem_use", "_finish_setup_impl"])
+def test_subclasses_that_change_how_pyopencl_generates_kernels(device, monkeypatch, method):
+    monkeypatch.setattr(cl, "_PYOPENCL_NO_CACHE", True)  # pyopencl stores generated kernels
+    calls = []
+
+    def counted(self, *args, **options):
+        calls.append(method)
+        return getattr(super(type(self), self), method)(*args, **options)
+
+    x = np.arange(70_000, dtype=np.int32)
+    for cls, arguments in (
+        (GenericScanKernel, ("int *x", "x[i]", "a+b", "0", "x[i] = item;")),
+        (InclusiveScanKernel, ("a+b", "0")),
+    ):
+        array = cl_array.to_device(device.queue, x)
+        knl = type("Mine", (cls,), {method: counted})(device.context, np.int32, *arguments)
+        knl(array)
+        assert calls and isinstance(knl, original.GenericScanKernel)
+        assert np.array_equal(array.get(), np.cumsum(x, dtype=np.int32))
+        calls.clear()
+
+
+def test_a_subclass_that_replaces_the_setup(device):
+    class Mine(GenericScanKernel):
+        def finish_setup(self):
+            original.GenericScanKernel.finish_setup(self)
+
+    array = cl_array.to_device(device.queue, integers(3000))
+    Mine(device.context, np.int32, "int *x", "x[i]", "a+b", "0", "x[i] = item;")(array)
+    assert np.array_equal(array.get(), np.cumsum(integers(3000)))
+
+
+def test_methods_of_pyopencls_scan_kernel(device):
+    knl = kernel(GenericScanKernel, device.context, "int *x, int *y", "y[i] = item;")
+    assert knl.get_local_mem_use(4, 16, False) > 4 * 4 * 16
+    info = knl.generate_scan_kernel(
+        16, knl.parsed_args, "x[i]", None, input_fetch_exprs=[], is_first_level=True, store_segment_start_flags=False,
+        k_group_size=4, use_bank_conflict_avoidance=False,
+    )  # fmt: skip
+    assert info.wg_size == 16 and "x[i]" in info.scan_src
 
 
 def test_wrong_calls_and_no_elements(device):

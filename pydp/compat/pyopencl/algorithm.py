@@ -23,6 +23,7 @@ from pytools import memoize_method
 
 from pydp.compat.pyopencl import direct
 from pydp.compat.pyopencl.devices import build, has_double, mapping_of, scratch
+from pydp.compat.pyopencl.rebind import overrides
 from pydp.compat.pyopencl.scan import GenericScanKernel, ScanTemplate
 
 __all__ = [
@@ -415,7 +416,8 @@ class ListOfListsBuilder(original.ListOfListsBuilder):
 class KeyValueSorter(original.KeyValueSorter):
     """Values grouped by keys: :class:`pyopencl.algorithm.KeyValueSorter`.
 
-    Only the bits that keys below `nkeys` have are sorted.
+    Only the bits that keys below `nkeys` have are sorted. A subclass with another ``get_kernels`` runs as it does in
+    pyopencl.
     """
 
     def __init__(self, context: Any) -> None:
@@ -423,7 +425,7 @@ class KeyValueSorter(original.KeyValueSorter):
         self._mapping = mapping_of(context.devices)
         self._built: dict[Any, Any] = {}
 
-    def get_kernels(self, key_dtype: Any, value_dtype: Any, starts_dtype: Any) -> Any:
+    def _kernels(self, key_dtype: Any, value_dtype: Any, starts_dtype: Any) -> Any:
         """The sort, and the kernel that finds the starts."""
         key = np.dtype(key_dtype), np.dtype(value_dtype), np.dtype(starts_dtype)
         if key not in self._built:
@@ -451,8 +453,10 @@ class KeyValueSorter(original.KeyValueSorter):
         wait_for: Any = None,
     ) -> tuple[Any, Any, Any]:
         """Group `values` by `keys`: the starts of the groups (`nkeys` + 1), the grouped values, and the event."""
+        if overrides(self, original.KeyValueSorter, "get_kernels"):
+            return super().__call__(queue, keys, values, nkeys, starts_dtype, allocator, wait_for)
         allocator = allocator or values.allocator
-        sort, kernel = self.get_kernels(keys.dtype, values.dtype, starts_dtype)
+        sort, kernel = self._kernels(keys.dtype, values.dtype, starts_dtype)
         bits = max(1, (int(nkeys) - 1).bit_length())
         n = len(values)
         if self._mapping == "vector":  # a memory pool could reuse the memory of the sorted keys before they are read

@@ -81,8 +81,8 @@ def scan(operator: str, dtype: np.dtype, source: cl_array.Array, target: cl_arra
 
 def select(ary: Any, predicate: str, queue: Any, wait_for: Any) -> tuple[Any, Any, Any] | None:
     """The kept elements in an array with space for all, their number, the event; None: nothing is done."""
-    if not isinstance(ary, cl_array.Array) or not _accepted(ary) or len(ary) > np.iinfo(np.int32).max:
-        return None
+    if type(ary) is not cl_array.Array or not _accepted(ary) or len(ary) > np.iinfo(np.int32).max:
+        return None  # pyopencl returns arrays of the caller's subclass
     text = _ELEMENT.sub("x", predicate)
     if ary.queue is None or re.search(r"\bx\b", predicate) or _differs(text, ary.dtype):
         return None

@@ -16,7 +16,7 @@ import pyopencl.elementwise as original
 from pyopencl.tools import VectorArg
 
 from pydp.compat.pyopencl.devices import build, mapping_of
-from pydp.compat.pyopencl.rebind import rebind
+from pydp.compat.pyopencl.rebind import overrides, rebind
 
 __all__ = ["ElementwiseKernel", "ElementwiseTemplate"]
 
@@ -64,7 +64,10 @@ _kernel_and_types = rebind(original.get_elwise_kernel_and_types, original, get_e
 
 
 class ElementwiseKernel(original.ElementwiseKernel):
-    """A C operation on each element, as :class:`pyopencl.elementwise.ElementwiseKernel`."""
+    """A C operation on each element, as :class:`pyopencl.elementwise.ElementwiseKernel`.
+
+    A subclass with another ``get_kernel`` runs as it does in pyopencl.
+    """
 
     def __init__(
         self,
@@ -76,7 +79,8 @@ class ElementwiseKernel(original.ElementwiseKernel):
         **kwargs: Any,
     ) -> None:
         super().__init__(context, arguments, operation, name, options, **kwargs)
-        self._vector = mapping_of(context.devices) == "vector"
+        overridden = overrides(self, original.ElementwiseKernel, "get_kernel")
+        self._vector = mapping_of(context.devices) == "vector" and not overridden
         self._kernels: dict[bool, tuple[Any, int]] = {}
         self._max_work_items = _PARTS * max(one.max_compute_units for one in context.devices)
 

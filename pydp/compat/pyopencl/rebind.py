@@ -7,6 +7,16 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+__all__ = ["overrides", "rebind"]
+
+
+def overrides(value: object, base: type, *methods: str) -> bool:
+    """Whether the class of `value` has other `methods` than pyopencl's class `base`.
+
+    Kernels of this package do not call them, so pyopencl's own code must run.
+    """
+    return any(getattr(type(value), name) is not getattr(base, name) for name in methods)
+
 
 def rebind(function: Callable[..., Any], module: types.ModuleType, **names: Any) -> types.FunctionType:
     """`function` of `module`, in which `names` have other values."""

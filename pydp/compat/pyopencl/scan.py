@@ -34,6 +34,7 @@ from pydp.compat.pyopencl.access import (
     storing_macros,
 )
 from pydp.compat.pyopencl.devices import build, device_quirks, has_double, lanes_of, mapping_of, scratch
+from pydp.compat.pyopencl.rebind import overrides
 
 __all__ = [
     "ExclusiveScanKernel",
@@ -77,13 +78,18 @@ class _Kernels:
     single: Any = None
 
 
-class GenericScanKernel(GenericScanKernelBase):
+class GenericScanKernel(original.GenericScanKernel):
     """A scan of C expressions, with the parameters and calls of :class:`pyopencl.scan.GenericScanKernel`.
 
     Each device partition is reduced, then scanned (see ``kernels_cl/compat_scan.mako``). ``mapping`` is "vector" or
     "simt"; None lets the devices decide. ``most_lanes``: work-items of a work-group, with mapping "simt".
     ``cached``: elements of a partition of a scan in one launch, which a cache of each core holds.
+
+    A subclass that overrides one of pyopencl's methods that generate kernels (``generate_scan_kernel``,
+    ``get_local_mem_use``), or replaces ``finish_setup``, runs as it does in pyopencl.
     """
+
+    _has_own_kernels = False
 
     mapping: str | None = None
     most_lanes = 256
@@ -91,6 +97,11 @@ class GenericScanKernel(GenericScanKernelBase):
 
     def finish_setup(self) -> None:
         """Build the kernels. pyopencl's constructor calls this at its end."""
+        methods = "_finish_setup_impl", "generate_scan_kernel", "get_local_mem_use"
+        if overrides(self, original.GenericScanKernel, *methods):
+            super().finish_setup()
+            return
+        self._has_own_kernels = True
         self._mapping = self.mapping or mapping_of(self.devices)
         self._lanes = 1
         if self._mapping == "simt":
@@ -243,6 +254,8 @@ class GenericScanKernel(GenericScanKernelBase):
         **kwargs: Any,
     ) -> Any:
         """Enqueue the scan; the parameters are pyopencl's. `allocator` is not used. The event is the last kernel's."""
+        if not self._has_own_kernels:
+            return super().__call__(*args, queue=queue, allocator=allocator, size=size, wait_for=wait_for, **kwargs)
         if len(args) != len(self.parsed_args):
             raise TypeError(f"expected {len(self.parsed_args)} arguments, got {len(args)}")
         first = args[self.first_array_idx]
@@ -335,7 +348,7 @@ class _ArrayScanKernel(GenericScanKernel):
     def _direct_operator(self) -> str | None:
         """The operator for pydp's scan, or None. Subclasses may change the texts before the kernels are built."""
         texts = self.output_statement, self.input_expr, self.is_segment_start_expr
-        if texts != (InclusiveScanKernel._statement, "input_ary[i]", None):
+        if texts != (InclusiveScanKernel._statement, "input_ary[i]", None) or not self._has_own_kernels:
             return None
         scan_expr, neutral, preamble = (str(self.code_variables[one]) for one in ("scan_expr", "neutral", "preamble"))
         return direct.operator_of(scan_expr.replace("\\\n", "\n"), neutral, self.dtype, preamble, self.options)
