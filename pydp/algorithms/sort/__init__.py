@@ -69,11 +69,11 @@ def sort(
 
     x: array of any shape, strides and dtype (NumPy, Field or pyopencl array). The result has the same kind.
     axis: the axis to sort along. None sorts the flattened array.
-    key: a Python function of one element. The returned values are compared; tuples are compared item by item. For
-    records, key may also be the name of a member or a list of names, as NumPy's ``order=``: these members are compared
-    first, then the others in their order.
-    less: a Python function of two elements (or keys) that returns a bool: True if the first one must come first. It
-    must be a strict weak order.
+    key: a Python function of one element, or an OpenCL C expression in ``x``, such as "-x" or "x.re". Its values are
+    compared; tuples are compared item by item. For records, key may also be the name of a member or a list of names, as
+    NumPy's ``order=``: these members are compared first, then the others in their order.
+    less: a Python function of two elements (or keys) that returns a bool, or an expression in ``a`` and ``b``, such as
+    "a > b": true if the first one must come first. It must be a strict weak order.
     Without key and less, numbers are sorted as in NumPy (NaN last, complex numbers by real part first), and records are
     compared member by member.
     descending: reverse the order.
@@ -90,6 +90,8 @@ def sort(
     array([1, 2, 3])
     >>> pydp.sort(np.array([13, 21, 11]), key=lambda v: (v % 10, -v))
     array([21, 11, 13])
+    >>> pydp.sort(np.array([-3, 1, 2]), key="abs(x)")
+    array([ 1,  2, -3])
     >>> pydp.sort(np.array([0x31, 0x12, 0x21, 0x02]), bits=(0, 4))
     array([49, 33, 18,  2])
 

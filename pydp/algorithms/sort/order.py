@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, by_key, integer, switch
+from pydp.algorithms.operators.value_text import ExpressionFunctions
 from pydp.algorithms.reduce.passes import collapse
 from pydp.dtypes import c_member, c_name, dtype_text, is_record, vector_parts
 from pydp.errors import InvalidArgument
@@ -63,17 +64,22 @@ def order_of(
     axis: Any, source: Operand, key: Any, less: Any, descending: Any, bits: Any
 ) -> tuple[Order, tuple[Any, Any]]:
     """Returns (order, (key, less)). key and less come from `by_key`; a key of members is the tuple of their names.
+    Other texts are OpenCL C expressions.
 
     Raises InvalidArgument for an invalid axis, key, less or bits."""
     if axis is not None:
         axis = axis_of(axis, len(source.shape))
-    if less is not None and not callable(less):
-        raise InvalidArgument(f"less is {less!r}; a Python function of two elements or None is accepted")
-    if key is not None and not callable(key):
+    if less is not None and not callable(less) and not isinstance(less, str):
+        raise InvalidArgument(
+            f"less is {less!r}; a Python function of two elements, an OpenCL C expression in a and b, and None are "
+            "accepted"
+        )
+    if key is not None and not callable(key) and not _is_expression(key, source.dtype):
         key = _members(key, source.dtype)
         if less is not None:
             raise InvalidArgument(
-                f"less cannot be combined with key {list(key)!r}; with less, key must be a function or None"
+                f"less cannot be combined with key {list(key)!r}; with less, key must be a function, an expression or "
+                "None"
             )
     window = None if bits is None else _window(bits, source.dtype, key is not None or less is not None)
     order = Order(source.shape, source.strides, axis, switch(descending, "descending"), window)
@@ -99,15 +105,28 @@ def _window(bits: Any, dtype: np.dtype, by_functions: bool) -> tuple[int, int] |
     return (low, end) if end - low < width else None
 
 
+def _is_expression(key: Any, dtype: np.dtype) -> bool:
+    """Whether a key is an expression in x. A single word other than x names a member."""
+    names = (dtype.names or ()) if is_record(dtype) and not vector_parts(dtype) else ()
+    return isinstance(key, str) and key not in names and (key == "x" or not key.isidentifier())
+
+
 def _members(key: Any, dtype: np.dtype) -> tuple[str, ...]:
     """The record members that a key names, followed by the other members, which break ties."""
     names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, Sequence) else None
     if not names or not all(isinstance(name, str) for name in names):
-        raise InvalidArgument(f"key is {key!r}; a Python function, a member name or a list of names is accepted")
+        raise InvalidArgument(
+            f"key is {key!r}; a Python function, an OpenCL C expression in x, a member name or a list of names is "
+            "accepted"
+        )
     known = (dtype.names or ()) if is_record(dtype) and not vector_parts(dtype) else ()
     for name in names:
         if name not in known:
-            what = f"its members are {', '.join(known)}" if known else "names are accepted for records only"
+            what = (
+                f"its members are {', '.join(known)}"
+                if known
+                else "names are accepted for records only, expressions in x for all dtypes"
+            )
             raise InvalidArgument(f"key contains {name!r}, which is not a member of {dtype}; {what}")
     if len(set(names)) < len(names):
         raise InvalidArgument(f"key {list(names)} contains a member twice; each member may be given once")
@@ -127,11 +146,16 @@ def ordering(
     compared = dtype
     key_name = function = None
     iterations: list[int | None] = []
-    if callable(key):
+    expressions = ExpressionFunctions()
+    if isinstance(key, str):
+        key_name, compared = expressions.add("key", key, dtype, ("x",))
+    elif callable(key):
         lowered = _function(key, (dtype,), None, texts, needed)
         key_name, compared = lowered.name, lowered.result
         iterations += [lowered.iterations, lowered.iterations]  # once for each element
-    if less is not None:
+    if isinstance(less, str):
+        function, _ = expressions.add("less", less, compared, ("a", "b"), condition=True)
+    elif less is not None:
         lowered = _function(less, (compared, compared), None, texts, needed)
         if lowered.result != np.dtype(bool):  # a three-way comparison would count as true for every nonzero result
             raise InvalidArgument(
@@ -139,8 +163,11 @@ def ordering(
             )
         function = lowered.name
         iterations.append(lowered.iterations)
+    texts.append(expressions.text)
+    needed |= expressions.computes
+    iterations.append(expressions.iterations)
     values: dict[str, object] = {
-        "text": "\n".join(texts),
+        "text": "\n".join(filter(None, texts)),
         "function": function,
         "key_function": key_name,
         "compared": c_name(compared),
