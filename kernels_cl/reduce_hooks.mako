@@ -77,6 +77,7 @@ def loaded(hook, w):
             "absolute": to(name, w, "hypot(x.x, x.y)"),
             "square": to(name, w, "x.x * x.x + x.y * x.y"),
             "nonzero": "(x.x != 0 || x.y != 0)",
+            "power": f"pow({to(name, w, 'hypot(x.x, x.y)')}, {splat(name, w, hook['power'])})",
         }[hook["load"]]
     zero = splat(hook["source"], w, 0)
     both = "(x != 0) && (y != 0)" if w == 1 else f"(x != {zero}) & (y != {splat(hook['second'] or 'int', w, 0)})"
@@ -85,6 +86,7 @@ def loaded(hook, w):
         "absolute": f"fabs({x})",
         "square": f"{x} * {x}",
         "nonzero": "(x != 0)" if w == 1 else f"-{to(name, w, f'x != {zero}')}",
+        "power": f"pow(fabs({x}), {splat(name, w, hook['power'])})",
         "product": f"{x} * {y}",
         "conjugate": f"{x} * {y}",
         "both": f"({both})" if w == 1 else f"-{to(name, w, both)}",
@@ -162,6 +164,8 @@ result[${at}] = ${sum};\
     r0[at] = (${kind}) (t.value != 0);
 % elif how == "root":
     r0[at] = (${kind}) sqrt(t.value);
+% elif how == "power root":
+    r0[at] = (${kind}) pow(t.value, ${hook["root"]});
 % elif how == "mean":
     r0[at] = (${kind}) (t.value / (${one}) n);
 % elif how == "mean of counted":
@@ -193,7 +197,8 @@ static tuple1 closed1(const run1 r, const long count, const long index, const lo
 </%def>
 ##
 ## One value, folded by an operator. Parameters: run (C type of the value in a run), load, convert (C expression of x),
-## skips ("nan": NaN does not count; "masked": elements with y == 0 do not count), start (identity as C), counted (the
+## skips ("nan": NaN does not count; "masked": elements with y == 0 do not count), start (identity as C), power (the exponent as C, of the
+## load "power"), root (its reciprocal, of the finish "power root"), counted (the
 ## number of elements that count is kept too); operator: functions fold_runW and foldW.
 <%def name="value(hook, w, adjacent, only_merge=False)">
 <%
@@ -442,7 +447,7 @@ static tuple${w} merge${w}(tuple${w} a, const tuple${w} b) {
 </%def>
 ##
 ## The maximum, and the sum of exp(x - maximum): the logarithm of a sum of exponentials without overflow. An element that
-## equals the maximum counts exactly 1, so infinities are exact.
+## equals the maximum counts exactly 1, so infinities are exact. Parameters: skips (see `value`).
 <%def name="exponentials(hook, w, adjacent, only_merge=False)">
 <%
     own = hook["members"][0][1]
@@ -450,13 +455,14 @@ static tuple${w} merge${w}(tuple${w} a, const tuple${w} b) {
     larger = lambda a, b: pick(w, b, a, f"({a} >= {b}) {'||' if w == 1 else '|'} ({a} != {a})")
     scale = lambda a, top: pick(w, f"exp({a} - {top})", one, f"{a} == {top}")
     x = to(own, w, "x")
+    test = valid(hook, own, w) if hook["skips"] and not only_merge else ""
 %>
 % if not only_merge:
 typedef tuple${w} run${w};
 static run${w} start${w}(${inputs(hook, w)}) {
     run${w} r;
-    r.top = ${x};
-    r.sum = ${one};
+    r.top = ${pick(w, splat(own, w, "-INFINITY"), x, test) if test else x};
+    r.sum = ${pick(w, splat(own, w, 0), one, test) if test else one};
     return r;
 }
 % endif
@@ -467,7 +473,7 @@ static tuple${w} merge${w}(tuple${w} a, const tuple${w} b) {
     return a;
 }
 % if not only_merge:
-static run${w} extend${w}(run${w} r, ${inputs(hook, w)}, const int i) { return merge${w}(r, start${w}(x)); }
+static run${w} extend${w}(run${w} r, ${inputs(hook, w)}, const int i) { return merge${w}(r, start${w}(${names(hook)})); }
 static tuple${w} closed${w}(const run${w} r, const long count, const long index, const long stride) { return r; }
 % endif
 </%def>

@@ -62,6 +62,7 @@ _HOMES = {
     "nanmax": "pydp.algorithms.reductions",
     "nanmean": "pydp.algorithms.reductions",
     "nanmin": "pydp.algorithms.reductions",
+    "nanprod": "pydp.algorithms.reductions",
     "nanstd": "pydp.algorithms.reductions",
     "nansum": "pydp.algorithms.reductions",
     "nanvar": "pydp.algorithms.reductions",

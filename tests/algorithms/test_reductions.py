@@ -344,9 +344,73 @@ def test_norms(device: Any) -> None:
     _close(pydp.norm(x), np.linalg.norm(x.astype(np.float64)), np.float32)
     z = (x + 1j * x[::-1]).astype(np.complex64)
     _close(pydp.norm(z, 1, axis=1), np.abs(z.astype(np.complex128)).sum(1), np.float32)
-    for wrong in ({"ord": 3}, {"ord": "nuc"}, {"ord": 2, "axis": (0, 1)}, {"axis": 2}):
+    for wrong in ({"ord": 3}, {"ord": np.nan, "axis": 0}, {"ord": "nuc"}, {"ord": 2, "axis": (0, 1)}, {"axis": 2}):
         with pytest.raises(pydp.InvalidArgument):
             pydp.norm(x, **wrong)
+
+
+@pytest.mark.parametrize("order", [3, -1, -2, 2.5, 0.5, np.float32(4)])
+def test_norms_of_any_order(device: Any, order: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((5, 300)).astype(np.float32)
+    z = (x + 1j * x[::-1]).astype(np.complex64)
+    for values in (x, x[:, ::-3], z):
+        for axis, keepdims in ((0, False), (1, True)):
+            want = np.linalg.norm(values, order, axis, keepdims)
+            got = np.asarray(pydp.norm(values, order, axis, keepdims=keepdims))
+            np.testing.assert_allclose(got, want, rtol=2e-5)
+            assert got.dtype == np.float32 and got.shape == want.shape
+    np.testing.assert_allclose(pydp.norm(pydp.field(x[0]), order).get(), np.linalg.norm(x[0], order), rtol=2e-5)
+    for values in (np.array([0, 3], np.float32), np.zeros(0, np.float32)):
+        np.testing.assert_allclose(pydp.norm(values, order), np.linalg.norm(values, order), rtol=1e-6)
+    if device.profile.fp64:
+        numbers = np.arange(-5, 9)
+        np.testing.assert_allclose(pydp.norm(numbers, order), np.linalg.norm(numbers.astype(float), order), rtol=1e-12)
+
+
+def test_largest_norms_of_no_elements(device: Any) -> None:
+    """They are 0, as in NumPy 2.4."""
+    assert pydp.norm(np.zeros(0, np.float32), np.inf) == pydp.norm(np.zeros((0, 3), np.float32), np.inf) == 0
+    with pytest.raises(pydp.InvalidArgument, match="norm of an empty array"):
+        pydp.norm(np.zeros(0, np.float32), -np.inf)
+
+
+def test_first_values_and_masks_of_forms_that_skip_nan(device: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((40, 300)).astype(np.float32)
+    x[rng.random(x.shape) < 0.3] = np.nan
+    x[3] = np.nan
+    n, mask = rng.integers(-99, 99, x.shape).astype(np.int16), rng.random(x.shape) < 0.5
+    mask[5] = False
+    for name in ("nanmin", "nanmax"):
+        function, numpy = getattr(pydp, name), getattr(np, name)
+        for values in (x, n, x[:, :0]):
+            for axis in (None, 0, 1):
+                for first in (0, 50, -200):
+                    if values.shape[1] or axis == 1:
+                        _same(function(values, axis, initial=first), numpy(values, axis, initial=first))
+                    if values.shape[1]:
+                        named = {"initial": first, "where": mask, "keepdims": True}
+                        _same(function(values, axis, **named), numpy(values, axis, **named))
+        assert np.isnan(function(x[3])) and function(x[3], initial=2) == 2 == function(x[3:4, :9], initial=2)
+        assert function(np.array([1, np.nan], np.float32), initial=np.nan) == 1
+        assert "first value" in str(pydp.explain(function, x, axis=1, initial=2, where=mask))
+    wide = x.astype(np.float64)
+    for axis in (0, 1):
+        want = np.nansum(wide, axis, initial=3, where=mask)
+        np.testing.assert_allclose(pydp.nansum(x, axis, initial=3, where=mask), want, rtol=1e-4, atol=1e-4)
+        want = np.nanprod(wide[:, :40], axis, initial=3, where=mask[:, :40])
+        np.testing.assert_allclose(pydp.nanprod(x[:, :40], axis, initial=3, where=mask[:, :40]), want, rtol=1e-4)
+        want = np.nanprod(wide[:, :40], axis)
+        np.testing.assert_allclose(pydp.nanprod(x[:, :40], axis), want, rtol=1e-4)
+    _same(pydp.nanprod(n[0, :5]), np.nanprod(n[0, :5]))
+
+
+def test_corrections(device: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((9, 40)).astype(np.float32)
+    for name in ("var", "std", "nanvar", "nanstd"):
+        for correction in (0, 1, 2.5):
+            want = getattr(np, name)(x.astype(np.float64), 1, correction=correction)
+            np.testing.assert_allclose(getattr(pydp, name)(x, 1, correction=correction), want, rtol=2e-5)
 
 
 @pytest.mark.oclgrind
@@ -388,6 +452,13 @@ def test_logarithms_of_sums_of_exponentials(device: Any) -> None:
     for values, found in (([-inf, -inf], -inf), ([inf, 1], inf), ([-inf, 2], 2), ([inf, inf], inf), ([], -inf)):
         assert pydp.logsumexp(np.array(values, np.float32)) == found
     assert np.isnan(pydp.logsumexp(np.array([1, np.nan], np.float32)))
+    mask = rng.random((50, 700)) < 0.5
+    mask[3], mask[:, 5] = False, False
+    x[~mask & (x > 0)] = np.nan  # masked elements do not count, whatever they are
+    for axis in (0, 1):
+        want = np.logaddexp.reduce(x.astype(np.float64), axis, where=mask, initial=-np.inf)
+        np.testing.assert_allclose(pydp.logsumexp(x, axis, where=mask), want, rtol=3e-6, atol=3e-6)
+    assert pydp.logsumexp(x[0], where=np.zeros(700, bool)) == -np.inf
 
 
 # --- empty inputs, kinds of arrays, errors --------------------------------------------------------------------------
@@ -452,7 +523,9 @@ def test_wrong_arguments(device: Any) -> None:
         ("var", x, {"ddof": np.nan}, "ddof is nan"),
         ("var", x, {"axis": (0, 0)}, "twice"),
         ("sum", x, {"where": 3}, "where has dtype"),
-        ("norm", x, {"ord": 3}, "ord is 3"),
+        ("norm", x[0], {"ord": "3"}, "ord is '3'; None, inf, -inf and other real numbers"),
+        ("var", x, {"ddof": 1, "correction": 2}, "ddof is 1 and correction 2"),
+        ("nanmax", x, {"where": x > 0}, "initial= is needed"),
         ("any", None, {}, "x is None"),
     ]
     for name, value, named, message in calls:

@@ -59,6 +59,7 @@ class Hooks:
     sign: str = ""
     nan: str = ""
     ddof: float = 0.0
+    power: float = 1.0
 
     @property
     def accumulator(self) -> np.dtype:
@@ -233,7 +234,9 @@ def _dtypes(hooks: Hooks) -> list[np.dtype]:
 
 def _hook(hooks: Hooks, source: np.dtype | None, second: np.dtype | None) -> dict[str, object]:
     """The parameters of reduce_hooks.mako. Without `source`, accumulators are merged."""
-    run = hooks.run or hooks.members[0][1]
+    own = hooks.members[0][1]
+    run = hooks.run or own
+    powers = hooks.load == "power"
     plain = hooks.kind == "value" and hooks.load == "own"
     return {
         "kind": "merged" if source is None else hooks.kind,
@@ -252,8 +255,16 @@ def _hook(hooks: Hooks, source: np.dtype | None, second: np.dtype | None) -> dic
         "sign": hooks.sign,
         "nan": hooks.nan,
         "finish": hooks.finish,
+        "power": c_literal(_rounded(hooks.power, run), run) if powers else "",
+        "root": c_literal(_rounded(1 / hooks.power, own), own) if powers else "",
         "ddof": repr(float(hooks.ddof)) + ("f" if hooks.members[0][1] in (np.float32, np.complex64) else ""),
     }
+
+
+def _rounded(value: float, dtype: np.dtype) -> Any:
+    """A number as a float of `dtype`, which may be infinite."""
+    with np.errstate(over="ignore"):
+        return np.float64(value).astype(dtype)
 
 
 def _operator_text(hooks: Hooks, width: int) -> str:
@@ -263,13 +274,14 @@ def _operator_text(hooks: Hooks, width: int) -> str:
     own, run = hooks.members[0][1], hooks.run or hooks.members[0][1]
     text = ""
     for name, dtype in (("fold", own), ("fold_run", run)):
-        operator = _operator(hooks.operator, dtype)
+        operator = named_operator(hooks.operator, dtype)
         text += operator.function(f"{name}1")
         text += "".join(operator.vector_function(1 << log, f"{name}{1 << log}") for log in range(1, width.bit_length()))
     return text
 
 
-def _operator(name: str, dtype: np.dtype) -> Operator:
+def named_operator(name: str, dtype: np.dtype) -> Operator:
+    """A named operator, or "nanmin" or "nanmax": the extreme value of the operands that are not NaN."""
     if name not in ("nanmin", "nanmax"):
         return operator_text(name, dtype)
     sign = "<" if name == "nanmin" else ">"

@@ -18,14 +18,14 @@ from pydp.algorithms.reductions.logical import all, any, count_nonzero
 from pydp.algorithms.reductions.moments import mean, nanmean, nanstd, nanvar, std, var
 from pydp.algorithms.reductions.products import dot, explain_norm, explaining_product, inner, norm, vdot
 from pydp.algorithms.reductions.run import explaining
-from pydp.algorithms.reductions.sums import explaining_fold, logsumexp, nansum, prod, sum
+from pydp.algorithms.reductions.sums import explaining_fold, logsumexp, nanprod, nansum, prod, sum
 from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.model.explanation import Explanation, Given
 from pydp.tuning.reference import Expected, host
 
 __all__ = """
     all any argmax argmin count_nonzero dot inner logsumexp max mean min min_max nanargmax nanargmin nanmax nanmean
-    nanmin nanstd nansum nanvar norm prod std sum var vdot
+    nanmin nanprod nanstd nansum nanvar norm prod std sum var vdot
 """.split()
 
 _BENCHMARK = "pydp.bench.bench_reductions"
@@ -122,6 +122,7 @@ for _function, _operator, _masked, _numpy in (
     _wide = _exact(_numpy) if _sums else _numpy
     _declare(_function, explaining_fold(_operator, _masked), _reference(_wide, True), "biufc" if _sums else "biuf")
 _declare(nansum, explaining(sums.nansum_request), _reference(_exact(np.nansum), True), "biufc")
+_declare(nanprod, explaining(sums.nanprod_request), _reference(_exact(np.nanprod), True), "biufc")
 _declare(logsumexp, explaining(sums.logsumexp_request), _reference(_log_sum, True))
 for _function, _explain, _numpy in (
     (dot, explaining_product("dot"), np.dot),

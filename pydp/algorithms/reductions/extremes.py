@@ -9,7 +9,7 @@ import numpy as np
 from pydp.algorithms.reduce import reduce
 from pydp.algorithms.reduce.hooks import Hooks
 from pydp.algorithms.reductions.run import Request, check_kind, mask_of, perform
-from pydp.algorithms.reductions.sums import fold_request, masked_fold
+from pydp.algorithms.reductions.sums import check_initial, fold_request, identity, masked_fold
 from pydp.model.explanation import Given
 from pydp.runtime.recording import recorded
 
@@ -178,13 +178,23 @@ def min_max(
 def skipping_request(name: str) -> Any:
     """Builds requests for the extreme value of the elements that are not NaN."""
 
-    def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
-        dtype = dtypes[0]
-        check_kind(name, dtype, "biuf", _ACCEPTED)
-        operator = name if dtype.kind == "f" else name.removeprefix("nan")
-        return Hooks(name, "value", (("value", dtype, True),), (dtype,), "own", operator=operator)
+    def build(g: Given) -> Request:
+        mask, initial = mask_of(vars(g).get("where")), vars(g).get("initial")
+        check_initial(name, mask, initial)
 
-    return lambda g: Request(name, {"x": g.x}, hooks, g.axis, g.keepdims, g.where, g.spec)
+        def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
+            dtype = dtypes[0]
+            check_kind(name, dtype, "biuf", _ACCEPTED)
+            plain = name.removeprefix("nan")
+            operator, start = (name, np.nan) if dtype.kind == "f" else (plain, identity(plain, dtype))
+            empty = None if initial is None else (start,)
+            skips = ("masked",) if mask is not None else ()
+            members = (("value", dtype, True),)
+            return Hooks(name, "value", members, (dtype,), "own", empty, operator=operator, skips=skips, start=start)
+
+        return Request(name, {"x": g.x, "where": mask}, hooks, g.axis, g.keepdims, g.where, g.spec, initial=initial)
+
+    return build
 
 
 nanmin_request = skipping_request("nanmin")
@@ -196,6 +206,8 @@ def nanmin(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
     *,
+    where: Any = None,
+    initial: Any = None,
     keepdims: bool = False,
     out: Any = None,
     device: Any = None,
@@ -206,9 +218,11 @@ def nanmin(
     """Minimum of the elements that are not NaN, as ``numpy.nanmin``. It is NaN if all elements are NaN.
 
     x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    keepdims: keep the reduced axes, with size 1. out: array of the dtype of `x` for the result.
+    initial: the first value, see `init` of :func:`pydp.reduce`. It is the result if there are no elements that are not
+    NaN. where: bools that broadcast to `x`; only elements where they are true count. It needs `initial`. keepdims: keep
+    the reduced axes, with size 1. out: array of the dtype of `x` for the result.
 
-    Raises InvalidArgument for other dtypes, for invalid axes, and if there are no elements.
+    Raises InvalidArgument for other dtypes, for invalid axes, and if there are no elements and no `initial`.
 
     >>> pydp.nanmin(np.array([np.nan, 2, 1], np.float32))
     np.float32(1.0)
@@ -221,6 +235,8 @@ def nanmax(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
     *,
+    where: Any = None,
+    initial: Any = None,
     keepdims: bool = False,
     out: Any = None,
     device: Any = None,
@@ -231,9 +247,11 @@ def nanmax(
     """Maximum of the elements that are not NaN, as ``numpy.nanmax``. It is NaN if all elements are NaN.
 
     x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    keepdims: keep the reduced axes, with size 1. out: array of the dtype of `x` for the result.
+    initial: the first value, see `init` of :func:`pydp.reduce`. It is the result if there are no elements that are not
+    NaN. where: bools that broadcast to `x`; only elements where they are true count. It needs `initial`. keepdims: keep
+    the reduced axes, with size 1. out: array of the dtype of `x` for the result.
 
-    Raises InvalidArgument for other dtypes, for invalid axes, and if there are no elements.
+    Raises InvalidArgument for other dtypes, for invalid axes, and if there are no elements and no `initial`.
 
     >>> pydp.nanmax(np.array([np.nan, 2, 1], np.float32))
     np.float32(2.0)

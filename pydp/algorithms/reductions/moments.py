@@ -68,7 +68,7 @@ def _spread(name: str, finish: str, nan: bool) -> Any:
     """Builds requests for a variance or a standard deviation."""
 
     def build(g: Given) -> Request:
-        ddof = _degrees(g.ddof)
+        ddof = _degrees(g)
 
         def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
             source = dtypes[0]
@@ -101,12 +101,17 @@ def _spread_result(name: str, source: np.dtype, dtype: Any) -> np.dtype:
     return float_result(name, _real(source), dtype, False)
 
 
-def _degrees(ddof: Any) -> float:
-    if isinstance(ddof, (int, float, np.integer, np.floating)):
-        value = float(ddof)
+def _degrees(g: Given) -> float:
+    """The number that is subtracted from the number of elements: ddof, or correction."""
+    correction = vars(g).get("correction")
+    name, given = ("ddof", g.ddof) if correction is None else ("correction", correction)
+    if correction is not None and g.ddof != 0:
+        raise InvalidArgument(f"ddof is {g.ddof!r} and correction {correction!r}; one of them is accepted")
+    if isinstance(given, (int, float, np.integer, np.floating)):
+        value = float(given)
         if abs(value) < 2**53:
             return value
-    raise InvalidArgument(f"ddof is {ddof!r}; a finite number is accepted")
+    raise InvalidArgument(f"{name} is {given!r}; a finite number is accepted")
 
 
 var_request = _spread("var", "variance", False)
@@ -154,6 +159,7 @@ def var(
     *,
     dtype: Any = None,
     ddof: float = 0,
+    correction: float | None = None,
     where: Any = None,
     keepdims: bool = False,
     out: Any = None,
@@ -167,8 +173,8 @@ def var(
     x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
     the dtype of the result, a float; the default is the dtype of `x` if it is a float, of its parts if it is complex,
     else float64. keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where
-    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out:
-    array for the result.
+    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite.
+    correction: another name of ddof. out: array for the result.
 
     One pass: means and squared deviations of runs of 16 elements are merged (Chan, Golub, LeVeque: Updating formulae
     and a pairwise algorithm for computing sample variances, 1979), so a large mean does not cancel digits. The dtypes
@@ -190,6 +196,7 @@ def std(
     *,
     dtype: Any = None,
     ddof: float = 0,
+    correction: float | None = None,
     where: Any = None,
     keepdims: bool = False,
     out: Any = None,
@@ -203,8 +210,8 @@ def std(
     x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
     the dtype of the result, a float; the default is the dtype of `x` if it is a float, of its parts if it is complex,
     else float64. keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where
-    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out:
-    array for the result.
+    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite.
+    correction: another name of ddof. out: array for the result.
 
     It is the square root of :func:`var`. It is NaN if there are no elements, without a warning. Raises InvalidArgument
     for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the result has this
@@ -254,6 +261,7 @@ def nanvar(
     *,
     dtype: Any = None,
     ddof: float = 0,
+    correction: float | None = None,
     where: Any = None,
     keepdims: bool = False,
     out: Any = None,
@@ -267,8 +275,8 @@ def nanvar(
     x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
     the dtype of the result, a float; the default is the dtype of `x` if it is a float, of its parts if it is complex,
     else float64. keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where
-    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out:
-    array for the result.
+    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite.
+    correction: another name of ddof. out: array for the result.
 
     See :func:`var` for the accuracy. It is NaN if there are no elements that are not NaN, without a warning. Raises
     InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the
@@ -287,6 +295,7 @@ def nanstd(
     *,
     dtype: Any = None,
     ddof: float = 0,
+    correction: float | None = None,
     where: Any = None,
     keepdims: bool = False,
     out: Any = None,
@@ -300,8 +309,8 @@ def nanstd(
     x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
     the dtype of the result, a float; the default is the dtype of `x` if it is a float, of its parts if it is complex,
     else float64. keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where
-    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite. out:
-    array for the result.
+    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite.
+    correction: another name of ddof. out: array for the result.
 
     It is the square root of :func:`nanvar`. It is NaN if there are no elements that are not NaN, without a warning.
     Raises InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64

@@ -218,6 +218,11 @@ class _Matrix(NamedTuple):
     other: int
     operator: str
 
+    @property
+    def initial(self) -> int | None:
+        """The first value of the extreme: the largest of no sums is 0."""
+        return 0 if self.operator == "max" else None
+
 
 def _matrix_of(g: Given) -> _Matrix | None:
     """The matrix norm that a call asks for; None for a norm of vectors, and for the root of a sum of squares."""
@@ -252,15 +257,13 @@ def norm_request(g: Given) -> Request:
         if not (isinstance(g.axis, (tuple, list)) and len(g.axis) == 2) and not (g.axis is None and rank == 2):
             raise InvalidArgument(f"ord is {g.ord!r} and axis {g.axis!r}; this order needs a matrix or two axes")
         g = g.but(ord=None, axis=None if g.axis is None else tuple(g.axis))
-    known = g.ord is None or (isinstance(g.ord, (int, float, np.number)) and g.ord in _NORMS)
-    if not known or isinstance(g.ord, bool):
-        raise InvalidArgument(f"ord is {g.ord!r}; None, 0, 1, 2, inf and -inf are accepted for vectors")
+    order = _order_of(g.ord)
     if isinstance(g.axis, (tuple, list)) and len(g.axis) != 1 and g.ord is not None:
         raise InvalidArgument(f"axis is {g.axis!r}; an integer or two axes are accepted")
     x = normal_input("x", g.x) if g.x is not None else None
     if g.ord is not None and g.axis is None and x is not None and len(x.shape) != 1:
         raise InvalidArgument(f"x has shape {x.shape}; ord={g.ord!r} needs a vector or an axis")
-    load, operator, finish = _NORMS[2 if g.ord is None else g.ord]
+    load, operator, finish = _NORMS.get(order, ("power", "+", "power root"))
 
     def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
         found = float_result("norm", dtypes[0], None, True)
@@ -269,11 +272,22 @@ def norm_request(g: Given) -> Request:
         own = widest_float(device)
         if load == "nonzero":
             run = np.dtype(np.int32)
-        empty = (0,) if operator == "+" else None
+        empty = None if operator == "min" else (np.inf if finish == "power root" and order < 0 else 0,)
         members = (("value", own, True),)
-        return Hooks("norm", "value", members, (result,), finish, empty, run, _RUN, operator=operator, load=load)
+        return Hooks(
+            "norm", "value", members, (result,), finish, empty, run, _RUN, operator=operator, load=load, power=order
+        )
 
     return Request("norm", {"x": x}, hooks, g.axis, g.keepdims, g.where, g.spec)
+
+
+def _order_of(order: Any) -> float:
+    """The order of a norm of vectors; 2 for None."""
+    if order is None:
+        return 2.0
+    if isinstance(order, bool) or not isinstance(order, (int, float, np.integer, np.floating)) or order != order:
+        raise InvalidArgument(f"ord is {order!r}; None, inf, -inf and other real numbers are accepted for vectors")
+    return float(order)
 
 
 @recorded
@@ -300,12 +314,13 @@ def norm(
     ord is None. keepdims: keep the reduced axes, with size 1. out: array for the result.
 
     ord, for vectors: None or 2 (square root of the sum of squares), 1 (sum of magnitudes), inf or -inf (largest or
-    smallest magnitude), 0 (number of elements that are not zero). For matrices: None or "fro" (square root of the sum
-    of squares), 1 or -1 (largest or smallest sum of the magnitudes of a column), inf or -inf (the same of a row). The
-    norms 2, -2 and "nuc" of matrices need singular values, which pydp does not compute.
+    smallest magnitude), 0 (number of elements that are not zero), any other real number p (the sum of the magnitudes
+    raised to p, raised to 1 / p). For matrices: None or "fro" (square root of the sum of squares), 1 or -1 (largest or
+    smallest sum of the magnitudes of a column), inf or -inf (the same of a row). The norms 2, -2 and "nuc" of matrices
+    need singular values, which pydp does not compute.
 
     The result has the dtype of `x` if it is a float, its real dtype if it is complex, else float64. Raises
-    InvalidArgument for other orders, dtypes and axes, and for the largest or smallest value of no elements.
+    InvalidArgument for other orders, dtypes and axes, and for ord=-inf of no elements.
 
     >>> pydp.norm(np.array([3, 4], np.float32))
     np.float32(5.0)
@@ -320,7 +335,8 @@ def norm(
     place = placed({"x": x}, device, queue)
     place.after(wait_for)
     sums = _vector_norm(**vars(_sums(g, place.field(place.arrays[0]), place.device, queue)))
-    found = reduce(sums, matrix.operator, axis=matrix.other, keepdims=keepdims, **place.where)
+    named = {"init": matrix.initial, "axis": matrix.other, "keepdims": keepdims, **place.where}
+    found = reduce(sums, matrix.operator, **named)
     if out is None:
         found = place.returned(found)
         return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
@@ -351,7 +367,8 @@ def explain_norm(g: Given) -> Explanation:
     dtype = float_result("norm", x.dtype, None, True)
     dtype = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
     sums = np.zeros(shape, dtype)
-    last = explanation_of(reduce, sums, matrix.operator, axis=matrix.other, keepdims=keepdims, device=place.device)
+    named = {"init": matrix.initial, "axis": matrix.other, "keepdims": keepdims, "device": place.device}
+    last = explanation_of(reduce, sums, matrix.operator, **named)
     if g.out is not None:
         kept = tuple(1 if k == matrix.other else n for k, n in enumerate(shape) if keepdims or k != matrix.other)
         check_out(g.out, kept, dtype, "out")

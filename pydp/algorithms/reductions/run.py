@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, by_key, switch
-from pydp.algorithms.operators import operator_text
 from pydp.algorithms.pieces import needed
 from pydp.algorithms.reduce import axes_of, described_pass
-from pydp.algorithms.reduce.hooks import HookedPlan, Hooks, plan, run
+from pydp.algorithms.reduce.hooks import HookedPlan, Hooks, named_operator, plan, run
 from pydp.algorithms.reduce.passes import collapse
 from pydp.algorithms.scan.arguments import check_device_init, host_init, is_device_init
 from pydp.errors import InvalidArgument, OutOfResources
@@ -30,7 +29,7 @@ class Request:
     """The arguments of a reduction. inputs: one or two arrays by name; a second one is broadcast to the first.
 
     hooks: makes the hooks from the device and the dtypes of the inputs. flat: fold all elements of both arrays in C
-    order, whatever their shapes are. initial: a first value that the named operator `operator` combines with each
+    order, whatever their shapes are. initial: a first value that the operator of the hooks combines with each
     result: a value, or a Field or pyopencl Array of one element; None for no such value.
     """
 
@@ -44,7 +43,6 @@ class Request:
     outputs: int = 1
     flat: bool = False
     initial: Any = None
-    operator: str = ""
 
 
 @dataclass(frozen=True)
@@ -143,7 +141,7 @@ def perform(request: Request) -> Any:
         sources = [call.contiguous(one).view(to.shape, to.strides) if _moved(one, to) else to for one, to in pairs]
     run(call, ready.plan, sources, results)
     if ready.initial is not None:
-        combine = operator_text(request.operator, results[0].dtype).function("evaluate")
+        combine = named_operator(ready.plan.hooks.operator, results[0].dtype).function("evaluate")
         elementwise.apply(call, "call", [ready.initial, results[0]], results[0], function=combine)
     found = call.finish(*results)
     if request.where["out"] is not None:

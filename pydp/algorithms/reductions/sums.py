@@ -1,4 +1,4 @@
-"""Sums and products: ``sum``, ``prod``, ``nansum`` and ``logsumexp``."""
+"""Sums and products: ``sum``, ``prod``, ``nansum``, ``nanprod`` and ``logsumexp``."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def fold_request(name: str, operator: str, nan: bool) -> Any:
     def build(g: Given) -> Request:
         given = vars(g)
         mask, initial, dtype = mask_of(given.get("where")), given.get("initial"), given.get("dtype")
-        if operator not in _ACCEPTED and mask is not None and initial is None:
-            raise InvalidArgument(f"{name} with where= is given no initial value; initial= is needed")
+        if operator not in _ACCEPTED:
+            check_initial(name, mask, initial)
 
         def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
             source = dtypes[0]
@@ -41,7 +41,7 @@ def fold_request(name: str, operator: str, nan: bool) -> Any:
                 *(("masked",) if len(dtypes) > 1 else ()),
             )
             run = np.dtype(np.float32) if result == np.float16 else result
-            start = _identity(operator, run)
+            start = identity(operator, run)
             chain = 16 if run.kind in "fc" and operator in _ACCEPTED else 1024
             members = (("value", run, True),)
             return Hooks(
@@ -49,12 +49,18 @@ def fold_request(name: str, operator: str, nan: bool) -> Any:
             )
 
         inputs = {"x": g.x, "where": mask}
-        return Request(name, inputs, hooks, g.axis, g.keepdims, g.where, g.spec, initial=initial, operator=operator)
+        return Request(name, inputs, hooks, g.axis, g.keepdims, g.where, g.spec, initial=initial)
 
     return build
 
 
-def _identity(operator: str, dtype: np.dtype) -> Any:
+def check_initial(name: str, mask: Any, initial: Any) -> None:
+    """Raise InvalidArgument if an extreme value has a mask and no first value, the result if no element counts."""
+    if mask is not None and initial is None:
+        raise InvalidArgument(f"{name} with where= is given no initial value; initial= is needed")
+
+
+def identity(operator: str, dtype: np.dtype) -> Any:
     """The value that masked elements get."""
     if operator in _ACCEPTED:
         return int(operator == "*")
@@ -68,6 +74,7 @@ def _identity(operator: str, dtype: np.dtype) -> Any:
 sum_request = fold_request("sum", "+", False)
 prod_request = fold_request("prod", "*", False)
 nansum_request = fold_request("nansum", "+", True)
+nanprod_request = fold_request("nanprod", "*", True)
 
 
 def logsumexp_request(g: Given) -> Request:
@@ -77,9 +84,11 @@ def logsumexp_request(g: Given) -> Request:
         result = float_result("logsumexp", dtypes[0], None, False)
         own = np.dtype(np.float32) if result == np.float16 else result
         members = (("top", own, True), ("sum", own, True))
-        return Hooks("logsumexp", "exponentials", members, (result,), "logarithm", (-np.inf,), chain=16)
+        skips = ("masked",) if len(dtypes) > 1 else ()
+        return Hooks("logsumexp", "exponentials", members, (result,), "logarithm", (-np.inf,), chain=16, skips=skips)
 
-    return Request("logsumexp", {"x": g.x}, hooks, g.axis, g.keepdims, g.where, g.spec)
+    inputs = {"x": g.x, "where": mask_of(vars(g).get("where"))}
+    return Request("logsumexp", inputs, hooks, g.axis, g.keepdims, g.where, g.spec)
 
 
 def sum(
@@ -153,6 +162,7 @@ def nansum(
     *,
     dtype: Any = None,
     where: Any = None,
+    initial: Any = None,
     keepdims: bool = False,
     out: Any = None,
     device: Any = None,
@@ -164,7 +174,8 @@ def nansum(
 
     x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
     the dtype of the sum and the result; see :func:`pydp.reduce`. keepdims: keep the reduced axes, with size 1. where:
-    bools that broadcast to `x`; only elements where they are true count. out: array for the result.
+    bools that broadcast to `x`; only elements where they are true count. initial: the first value of each sum, see
+    `init` of :func:`pydp.reduce`. out: array for the result.
 
     The sum of no elements is 0. Raises InvalidArgument for other dtypes and for invalid axes.
 
@@ -175,10 +186,36 @@ def nansum(
 
 
 @recorded
+def nanprod(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    *,
+    dtype: Any = None,
+    where: Any = None,
+    initial: Any = None,
+    keepdims: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Product of the elements that are not NaN along some axes, as ``numpy.nanprod``.
+
+    The arguments, dtypes and errors are those of :func:`nansum`. The product of no elements is 1.
+
+    >>> pydp.nanprod(np.array([2, np.nan, 3], np.float32))
+    np.float32(6.0)
+    """
+    return perform(nanprod_request(Given(**locals())))
+
+
+@recorded
 def logsumexp(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
     *,
+    where: Any = None,
     keepdims: bool = False,
     out: Any = None,
     device: Any = None,
@@ -189,7 +226,8 @@ def logsumexp(
     """log(sum(exp(x))) along some axes, without overflow, as ``scipy.special.logsumexp``.
 
     x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
-    keepdims: keep the reduced axes, with size 1. out: array for the result.
+    keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true
+    count. out: array for the result.
 
     The result has the dtype of `x` if it is a float, else float64; it is -inf if there are no elements. One pass: the
     maximum and the sum of exp(x - maximum) are merged. Raises InvalidArgument for other dtypes and for invalid axes.
