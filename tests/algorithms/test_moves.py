@@ -52,6 +52,17 @@ def test_take_of_elements(device, mapped, mode):
         same(pydp.take(a, far, mode=mode), a[[int(one) % 300 for one in far]])
 
 
+def test_take_at_uint64_indexes(device):
+    a = numbers(300, dtype=np.int32)
+    indexes = numbers(5000, low=0, high=300).astype(np.uint64)
+    for make in (lambda x: x, pydp.field):
+        for mode in ("raise", "wrap", "clip"):
+            same(np.asarray(pydp.take(make(a), make(indexes), mode=mode)), np.take(a, indexes, mode=mode))
+        with pytest.raises(IndexError, match="the index 18446744073709551615"):
+            pydp.take(make(a), make(np.array([2**64 - 1, 0], np.uint64)))
+    same(pydp.take(a, np.array([2**64 - 1, 301], np.uint64), mode="wrap"), a[[-1, 1]])
+
+
 @pytest.mark.oclgrind
 @MAPPINGS
 def test_take_along_axes(device, mapped):
@@ -397,7 +408,8 @@ def test_wrong_arguments(device):
     field = pydp.field(x)
     for call, match in [
         (lambda: pydp.take(x, [0.5]), "dtype float64"),
-        (lambda: pydp.take(x, np.array([1], np.uint64)), "dtype uint64"),
+        (lambda: pydp.put(np.zeros(4), np.array([1], np.uint64), 1), "ind has dtype uint64; bool and integers except"),
+        (lambda: pydp.take(x, np.array([1.0])), "indices has dtype float64; bool and integers are accepted"),
         (lambda: pydp.take(x, None), "None"),
         (lambda: pydp.take(x, [1], 1), "axis=1"),
         (lambda: pydp.take(x, [1], mode="none"), "'clip'"),

@@ -210,6 +210,19 @@ def test_nonzero_and_argwhere(device, mapping):
         assert rows.shape == np.argwhere(x).shape and np.array_equal(rows, np.argwhere(x))
 
 
+def test_compress_with_masks_that_are_longer(device):
+    """Elements of a mask beyond x are accepted if they are zero."""
+    x = np.arange(6, dtype=np.int32).reshape(2, 3)
+    for mask in ([True, False, True, False, False, True, False, False], np.array([0, 1, 1, 0, 0, 1, 0], np.int32)):
+        assert np.array_equal(pydp.compress(mask, x), np.compress(mask, x))
+        assert np.array_equal(pydp.compress(mask, pydp.field(x)).get(), np.compress(mask, x))
+        assert pydp.explain(pydp.compress, mask, x).sources
+    with pytest.raises(IndexError):
+        np.compress(np.arange(7) == 6, x)
+    with pytest.raises(pydp.InvalidArgument, match="at most as many elements as x, 6"):
+        pydp.compress(np.arange(7) == 6, x)
+
+
 def test_compress_as_numpy(device):
     x = integers(40).reshape(5, 8)
     for mask in (np.ones(40, bool), integers(17, 1, 0, 2, bool), np.zeros(0, bool)):

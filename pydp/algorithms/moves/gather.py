@@ -40,7 +40,8 @@ def take(
     mode: "raise": indexes from -size to size - 1 are accepted; others raise an InvalidArgument that is also an
     IndexError, and nothing is written. The smallest and the largest index are computed first, which reads the indexes
     once more, and the call waits for them. "wrap": indexes are taken modulo size. "clip": negative indexes become 0,
-    large ones size - 1. With "wrap" and "clip", a call on device data does not wait.
+    large ones size - 1. With "wrap" and "clip", a call on device data does not wait. They take uint64 indexes as int64,
+    as NumPy does.
 
     out: array for the result, which must not share memory with `a` or `indices`. Raises InvalidArgument for other
     dtypes, axes and modes, and for an axis of size 0 unless there are no indexes.
@@ -235,8 +236,10 @@ def _index_array(indices: Any, name: str = "indices") -> Any:
     given = normal_input(name, indices)
     if isinstance(given, np.ndarray) and not given.size and not isinstance(indices, np.ndarray):
         given = given.astype(np.int64)  # an empty list
-    if given.dtype.kind not in "iub" or given.dtype == np.uint64:
-        raise InvalidArgument(f"{name} has dtype {given.dtype}; bool and integers except uint64 are accepted")
+    unsigned = given.dtype == np.uint64 and name == "ind"  # as numpy.put, which refuses them
+    if given.dtype.kind not in "iub" or unsigned:
+        accepted = "bool and integers" + " except uint64" * (name == "ind")
+        raise InvalidArgument(f"{name} has dtype {given.dtype}; {accepted} are accepted")
     return given
 
 

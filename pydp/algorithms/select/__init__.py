@@ -93,7 +93,7 @@ def compress(
     """Return the elements of `x`, in C order, where `mask` is not zero, as ``numpy.compress``.
 
     mask: array of bools or integers of rank 1, at most as long as `x` has elements; elements of x beyond it are
-    dropped.
+    dropped. A NumPy array or a list may be longer if it is zero beyond that.
     axis: None only; anything else raises InvalidArgument. x, count, spec, the length of the result, errors and source:
     see `select`.
 
@@ -105,7 +105,15 @@ def compress(
         raise InvalidArgument(f"axis={axis!r} is not supported by compress; None is accepted")
     if mask is None:
         raise InvalidArgument("mask is None; a bool or integer array of rank 1 is accepted")
-    return _found(trimmed, "compress", x, mask, None, count, length, where)
+    return _found(trimmed, "compress", x, _without_zeros_beyond(x, mask, length), None, count, length, where)
+
+
+def _without_zeros_beyond(x: Any, mask: Any, length: Any) -> Any:
+    """A mask on the host without its elements beyond those of `x`, if they are zero."""
+    if length is not None or not isinstance(mask, (np.ndarray, list, tuple)):
+        return mask
+    given, n = np.asarray(mask), x.size if hasattr(x, "size") else np.size(x)
+    return given[:n] if given.ndim == 1 and given.size > n and not given[n:].any() else mask
 
 
 def flatnonzero(
@@ -219,7 +227,10 @@ def explain_selection(which: str, given: Given) -> Explanation:
     """Explain a call of the function named `which`."""
     if which == "compress" and given.axis is not None:
         raise InvalidArgument(f"axis={given.axis!r} is not supported by compress; None is accepted")
-    mask, x = whole(getattr(given, "mask", None), given.length), whole(given.x, given.length)
+    mask = getattr(given, "mask", None)
+    if which == "compress":
+        mask = _without_zeros_beyond(given.x, mask, given.length)
+    mask, x = whole(mask, given.length), whole(given.x, given.length)
     second, predicate = (getattr(given, name, None) for name in ("second", "predicate"))
     request = Request(which, x, mask, predicate, given.count, given.spec, given.length, second)
     return explained(request, given.where)
