@@ -513,6 +513,17 @@ BY_ELEMENTS = [
 ]
 
 
+@pytest.mark.parametrize("test", [np.isfinite, np.isinf, np.isnan, np.signbit, np.logical_not])
+def test_tests_of_numpy_are_predicates(device, test):
+    floats = np.array([1, np.nan, -np.inf, 2, -0.0, 0, np.inf, -3], np.float32)
+    for x in (floats, np.array([0, 1, -1, 2], np.int32), np.array([0, 7], np.uint8), np.array([True, False])):
+        kept = x < 0 if test is np.signbit and x.dtype.kind != "f" else test(x)
+        assert pydp.select(x, test).tobytes() == x[kept].tobytes()
+        assert pydp.partition(x, test)[1] == kept.sum()
+    with pytest.raises(pydp.InvalidArgument, match=r"'sin'> is not a condition.*np\.isfinite"):
+        pydp.select(floats, np.sin)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize(("text", "dtypes", "reference"), BY_VECTORS + BY_ELEMENTS)
 def test_predicates_keep_what_numpy_keeps(device, text, dtypes, reference):

@@ -16,7 +16,17 @@ from pydp.dtypes import c_name, check_computed, is_record, native, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.runtime.bounded import BoundedCache
 
-_ACCEPTED = "an OpenCL C expression in x, such as 'x > 0', and a Python function of one element are accepted"
+_ACCEPTED = (
+    "an OpenCL C expression in x, such as 'x > 0', a Python function of one element, and NumPy's tests of one element, "
+    "such as np.isfinite, are accepted"
+)
+_TESTS = {  # of NumPy: their expressions for floats, and for booleans and integers
+    np.isfinite: ("isfinite(x)", "x == x"),
+    np.isinf: ("isinf(x)", "x != x"),
+    np.isnan: ("isnan(x)", "x != x"),
+    np.signbit: ("signbit(x)", "x < 0"),
+    np.logical_not: ("!x", "!x"),
+}
 _made = BoundedCache(256)  # by the text, or the content of the function, and the dtype
 _TRUTH = np.dtype(bool)
 _OPTIONAL = (("f2", "half"), ("f8", "double"))  # types that some devices lack
@@ -69,6 +79,8 @@ def predicate_of(value: Any, dtype: Any) -> Predicate:
     c_name(dtype)
     if isinstance(value, Predicate):
         return value
+    if isinstance(value, np.ufunc) and value in _TESTS:
+        value = _TESTS[value][dtype.kind in "biu"]
     if isinstance(value, str):
         found: Predicate = _made.make((value, dtype), _from_text, value, dtype)
         return found
