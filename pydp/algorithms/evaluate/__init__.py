@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.dry_explanation import explained_by_launches
+from pydp.algorithms.evaluate.reference import reference
 from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.operators.expression import (
     WIDTH,
@@ -193,10 +194,6 @@ def _prepared(
     return call, inputs, found, shape
 
 
-def _reference(expression: str, /, **values: Any) -> None:
-    """NumPy has no such function."""
-
-
 def _passed(arrays: Sequence[Any], options: dict[str, Any]) -> Passed:
     """The call of a command: the expression is an option, and its names have their arrays."""
     expression = options.pop("expression", None)
@@ -213,7 +210,7 @@ register(
             "one kernel computes all elements; each array is read once",
             "on CPUs, functions of float32 are computed in vectors, if arrays are contiguous or broadcast along rows",
         ),
-        _reference,
+        reference,
         sizes=("1048576",),
         shapes=alike(0),
         accepted=("expression=TEXT and NAME=FILE.npy",),
