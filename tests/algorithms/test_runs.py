@@ -52,6 +52,19 @@ def same(got, want):
         np.testing.assert_array_equal(one, right)
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+def test_unique_stores_its_count(device, dtype):
+    for x in (integers(700, 3, 0, 90), np.sort(integers(700, 4)), np.zeros(0, np.int32)):
+        for asked in ({}, {"return_counts": True}, {"return_index": True, "return_inverse": True}):
+            count = pydp.full(1, -5, dtype)
+            got, want = pydp.unique(x, count=count, **asked), np.unique(x, **asked)
+            for one, other in zip(got if asked else [got], want if asked else [want], strict=True):
+                assert np.array_equal(one, other)
+            assert count.item() == len(np.unique(x))
+    with pytest.raises(pydp.InvalidArgument, match="count has shape"):
+        pydp.unique(np.arange(5), count=pydp.zeros(2, dtype))
+
+
 @pytest.mark.oclgrind
 @LOOKING
 @STRATEGIES

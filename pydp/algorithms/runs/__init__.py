@@ -114,6 +114,7 @@ def unique(
     axis: int | None = None,
     *,
     equal_nan: bool = True,
+    count: Any = None,
     length: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -125,9 +126,10 @@ def unique(
     x: array of any shape, strides and dtype that `sort` accepts (NumPy, Field or pyopencl Array). The result has rank 1
     and the kind and dtype of `x`. return_index: also the index of the first occurrence of each value. return_inverse:
     also the index into the result for each element, in the shape of `x`. return_counts: also the number of occurrences.
-    These have dtype int64, and the result is a tuple in this order. equal_nan: all NaNs count as one value. length:
-    only the first `length` elements count, see `select`; the call waits for it, because the sort needs their number,
-    and the inverse has shape (length,).
+    These have dtype int64, and the result is a tuple in this order. equal_nan: all NaNs count as one value. count:
+    a device scalar (one int32 or int64) that receives the number of distinct elements. length: only the first `length`
+    elements count, see `select`; the call waits for it, because the sort needs their number, and the inverse has shape
+    (length,).
 
     axis: None only; anything else raises InvalidArgument. The length of the results, spec and errors: as for
     `run_length_encode`. The elements are sorted, and the heads of their runs selected; with return_index or
@@ -148,8 +150,8 @@ def unique(
         x = _leading(x, length, device, queue)
     place = {"device": device, "queue": queue}
     where = {**place, "wait_for": None, "spec": spec}
-    if spec is not None:  # check it before the sort is enqueued
-        prepare(Heads(x, None, None, None, ("values",), equal_nan, None, spec), {**place, "wait_for": None})
+    if spec is not None or count is not None:  # check them before the sort is enqueued
+        prepare(Heads(x, None, None, None, ("values",), equal_nan, count, spec), {**place, "wait_for": None})
     order, unsorted, counters = None, None, None
     sorted_found = not (index or inverse) and finds_sorted(x, **place)
     if sorted_found:
@@ -162,7 +164,7 @@ def unique(
         ordered, order = sort_with_order(x, wait_for=wait_for, **place)
     results = ("values", "lengths") if counts else ("values",)
     values, *found, total = _with_space_for_runs(
-        ordered, None, None, None, results, equal_nan, None, None, sorted_found, unsorted, counters, **where
+        ordered, None, None, None, results, equal_nan, count, None, sorted_found, unsorted, counters, **where
     )
     if index:
         first = (ordered, order, None, None, ("first values",), equal_nan, None, None)
@@ -256,7 +258,7 @@ def _explain_unique(given: Given) -> Explanation:
     x = _leading(normal_input("x", whole(given.x, given.length)), given.length, given.device, given.queue)
     moves = given.return_index or given.return_inverse
     sorted_found = not moves and finds_sorted(x, device=given.device, queue=given.queue)
-    request = Heads(x, None, None, None, results, equal_nan, None, given.spec, finds_sorted=sorted_found)
+    request = Heads(x, None, None, None, results, equal_nan, given.count, given.spec, finds_sorted=sorted_found)
     found = explained("unique", request, given.where)
     found.choices.insert(0, "the elements are sorted first, see the explanation of sort")
     if sorted_found:
