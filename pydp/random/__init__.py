@@ -12,6 +12,7 @@ from typing import Any
 
 from pydp.algorithms.dry_explanation import explained_by_launches
 from pydp.algorithms.registry import Algorithm, Passed, alike, register
+from pydp.random import reference
 from pydp.random.generator import Generator, default_rng
 
 __all__ = ["Generator", "default_rng"]
@@ -23,21 +24,17 @@ def _passed(arrays: Sequence[Any], options: dict[str, Any]) -> Passed:
     return (Generator(made.pop("seed", None), **made), *arrays), options
 
 
-def _reference(*arrays: Any, **named: Any) -> None:
-    """NumPy's generators give other numbers."""
-
-
 _FILLED = "one kernel makes all numbers: a work-item computes the blocks of its elements from the counter"
 _SORTED = "random keys of 64 bits are sorted (see argsort), and the order is taken"
 
-for _method, _choice, _operands in (
-    (Generator.random, _FILLED, 0),
-    (Generator.uniform, _FILLED, 0),
-    (Generator.normal, _FILLED, 0),
-    (Generator.standard_normal, _FILLED, 0),
-    (Generator.integers, _FILLED, 0),
-    (Generator.permutation, _SORTED, 1),
-    (Generator.shuffle, _SORTED + "; then the result is copied back", 1),
+for _method, _choice, _reference, _operands in (
+    (Generator.random, _FILLED, reference.random, 0),
+    (Generator.uniform, _FILLED, reference.uniform, 0),
+    (Generator.normal, _FILLED, reference.normal, 0),
+    (Generator.standard_normal, _FILLED, reference.standard_normal, 0),
+    (Generator.integers, _FILLED, reference.integers, 0),
+    (Generator.permutation, _SORTED, reference.permutation, 1),
+    (Generator.shuffle, _SORTED + "; then the result is copied back", reference.permutation, 1),
 ):
     _bound = getattr(Generator(0), _method.__name__)
     register(

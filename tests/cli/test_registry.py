@@ -77,9 +77,11 @@ def test_every_algorithm_is_public_and_has_a_reference(device: Any) -> None:
         assert shapes is not None and len(shapes) == one.operands
         kind = "float32" if "f" in one.dtypes else one.dtype
         x = [np.ones(shape, one.own_dtypes.get(at, kind)) for at, shape in enumerate(shapes)]
-        args, named = one.passed(x, {} if one.tunable else dict(one.options)) if one.operands else ((), {})
-        if name != "evaluate" and not name.startswith("random."):  # NumPy has no such function
-            assert one.reference(*args, **named)
+        options = {} if one.tunable else dict(one.options)
+        if not one.operands:
+            options = {"evaluate": {"expression": "2 * x", "x": np.ones(9)}}.get(name, {"size": 9})
+        args, named = one.passed(x, options | ({"low": 10} if name == "random.integers" else {}))
+        assert one.reference(*args, **named)
 
 
 @pytest.mark.host
