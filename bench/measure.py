@@ -18,9 +18,8 @@ _Case = TypeVar("_Case", bound=tuple[Any, ...])
 
 
 def cases_of(cases: Iterable[_Case], only: str) -> list[_Case]:
-    """The cases whose first item begins with the name of a function; all cases, if there are none or `only` is ""."""
-    every = list(cases)
-    return [case for case in every if only and re.match(rf"{only}\b", case[0])] or every
+    """The cases whose first item begins with the name of a function; all cases if `only` is ""."""
+    return [case for case in cases if not only or re.match(rf"{only}\b", case[0])]
 
 
 @dataclass

@@ -197,9 +197,9 @@ static tuple1 closed1(const run1 r, const long count, const long index, const lo
 </%def>
 ##
 ## One value, folded by an operator. Parameters: run (C type of the value in a run), load, convert (C expression of x),
-## skips ("nan": NaN does not count; "masked": elements with y == 0 do not count), start (identity as C), power (the exponent as C, of the
-## load "power"), root (its reciprocal, of the finish "power root"), counted (the
-## number of elements that count is kept too); operator: functions fold_runW and foldW.
+## skips ("nan": NaN does not count; "masked": elements with y == 0 do not count), start (identity as C), power (the
+## exponent as C, of the load "power"), root (its reciprocal, of the finish "power root"), counted (the number of
+## elements that count is kept too); operator: functions fold_runW and foldW.
 <%def name="value(hook, w, adjacent, only_merge=False)">
 <%
     run, own = hook["run"], hook["members"][0][1]

@@ -117,6 +117,8 @@ def bench(
     for module, only in jobs:
         run = importlib.import_module(module).run
         found = run(device, quick=quick, only=only) if only else run(device, quick=quick)
+        if not found:
+            raise click.ClickException(f"{module} has no rows of {only}")
         console.print(report.table(found))
         rows += found
     if json_path:

@@ -367,6 +367,11 @@ def test_norms_of_any_order(device: Any, order: Any) -> None:
         np.testing.assert_allclose(pydp.norm(numbers, order), np.linalg.norm(numbers.astype(float), order), rtol=1e-12)
 
 
+def test_an_order_that_no_float_holds(device: Any) -> None:
+    with pytest.raises(pydp.InvalidArgument, match="ord is an integer that no float holds"):
+        pydp.norm(np.arange(5.0, dtype=np.float32), 10**400)
+
+
 def test_largest_norms_of_no_elements(device: Any) -> None:
     """They are 0, as in NumPy 2.4."""
     assert pydp.norm(np.zeros(0, np.float32), np.inf) == pydp.norm(np.zeros((0, 3), np.float32), np.inf) == 0

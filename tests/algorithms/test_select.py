@@ -441,6 +441,7 @@ def test_errors_come_before_copies_are_enqueued(device, monkeypatch):
     view, mask = field[:, :50], pydp.field(np.ones(2000, np.int32))  # the view must be copied
     count = pydp.zeros((), np.int64)
     assert np.array_equal(pydp.compress(mask[:70], view).get(), view.get().reshape(-1)[:70])
+    assert pydp.compress([], np.arange(5, dtype=np.int32)).shape == (0,)
     monkeypatch.setattr(Kernel, "enqueue", lambda *_, **__: pytest.fail("a kernel was enqueued"))
     for call, text in (
         (lambda: pydp.compress(mask, view, count=mask[3:4]), "count shares memory"),
@@ -520,6 +521,8 @@ def test_tests_of_numpy_are_predicates(device, test):
         kept = x < 0 if test is np.signbit and x.dtype.kind != "f" else test(x)
         assert pydp.select(x, test).tobytes() == x[kept].tobytes()
         assert pydp.partition(x, test)[1] == kept.sum()
+    with pytest.raises(pydp.InvalidArgument, match="is given complex64; it accepts booleans, integers and floats"):
+        pydp.select(np.zeros(3, np.complex64), test)
     with pytest.raises(pydp.InvalidArgument, match=r"'sin'> is not a condition.*np\.isfinite"):
         pydp.select(floats, np.sin)
 

@@ -40,8 +40,8 @@ def take(
     mode: "raise": indexes from -size to size - 1 are accepted; others raise an InvalidArgument that is also an
     IndexError, and nothing is written. The smallest and the largest index are computed first, which reads the indexes
     once more, and the call waits for them. "wrap": indexes are taken modulo size. "clip": negative indexes become 0,
-    large ones size - 1. With "wrap" and "clip", a call on device data does not wait. They take uint64 indexes as int64,
-    as NumPy does.
+    large ones size - 1. With "wrap" and "clip", a call on device data does not wait; these modes take uint64 indexes as
+    int64, as NumPy does.
 
     out: array for the result, which must not share memory with `a` or `indices`. Raises InvalidArgument for other
     dtypes, axes and modes, and for an axis of size 0 unless there are no indexes.

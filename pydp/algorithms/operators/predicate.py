@@ -80,6 +80,10 @@ def predicate_of(value: Any, dtype: Any) -> Predicate:
     if isinstance(value, Predicate):
         return value
     if isinstance(value, np.ufunc) and value in _TESTS:
+        if dtype.kind not in "biuf":
+            raise InvalidArgument(
+                f"predicate {shown(value)} is given {dtype}; it accepts booleans, integers and floats"
+            )
         value = _TESTS[value][dtype.kind in "biu"]
     if isinstance(value, str):
         found: Predicate = _made.make((value, dtype), _from_text, value, dtype)
@@ -114,7 +118,7 @@ def three_parts(first: Any, second: Any, dtype: Any) -> Predicate:
 
 
 def _joined(first: Predicate, second: Predicate) -> Predicate:
-    """The three parts of two predicates, of which one is a Python function."""
+    """The three parts of two predicates that are not both texts."""
     iterations = None
     if first.iterations is not None and second.iterations is not None:
         iterations = first.iterations + second.iterations

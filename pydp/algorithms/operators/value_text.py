@@ -20,7 +20,7 @@ _OPTIONAL = (("f2", "half"), ("f8", "double"))  # types that some devices lack
 
 @dataclass
 class ExpressionFunctions:
-    """Collects C functions of expressions; they share their helpers. iterations: of all loops of one call of each."""
+    """Collects C functions of expressions; they share their helpers."""
 
     _expressions: Expressions = field(default_factory=Expressions)
     _functions: list[str] = field(default_factory=list)
@@ -48,7 +48,8 @@ class ExpressionFunctions:
 
     @property
     def iterations(self) -> int:
-        return 2 * self._expressions.iterations  # a key is computed for both elements of a comparison
+        """Of all loops of a comparison, which computes the key of both elements; at least those of `less`."""
+        return 2 * self._expressions.iterations
 
     @property
     def computes(self) -> set[np.dtype]:

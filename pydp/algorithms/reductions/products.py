@@ -287,7 +287,12 @@ def _order_of(order: Any) -> float:
         return 2.0
     if isinstance(order, bool) or not isinstance(order, (int, float, np.integer, np.floating)) or order != order:
         raise InvalidArgument(f"ord is {order!r}; None, inf, -inf and other real numbers are accepted for vectors")
-    return float(order)
+    try:
+        return float(order)
+    except OverflowError:
+        raise InvalidArgument(
+            "ord is an integer that no float holds; None, inf, -inf and other real numbers are accepted"
+        ) from None
 
 
 @recorded

@@ -72,8 +72,9 @@ def sort(
     key: a Python function of one element, or an OpenCL C expression in ``x``, such as "-x" or "x.re". Its values are
     compared; tuples are compared item by item. For records, key may also be the name of a member or a list of names, as
     NumPy's ``order=``: these members are compared first, then the others in their order.
-    less: a Python function of two elements (or keys) that returns a bool, or an expression in ``a`` and ``b``, such as
-    "a > b": true if the first one must come first. It must be a strict weak order.
+    less: a Python function of two elements (or keys) that returns a bool, or an expression in ``a`` and ``b`` that is a
+    comparison ("a > b"), comparisons joined by ``&& || !``, or a choice between such conditions by ``?:``. True if the
+    first one must come first. It must be a strict weak order.
     Without key and less, numbers are sorted as in NumPy (NaN last, complex numbers by real part first), and records are
     compared member by member.
     descending: reverse the order.
