@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import needs
 import numpy as np
 import pytest
 
@@ -53,8 +54,7 @@ def test_values_are_numpys(text: str) -> None:
 @pytest.mark.parametrize("text", OWN)
 def test_results_of_devices(device: Any, text: str) -> None:
     want = _expected(text)
-    if want[0].values.dtype == np.float64 and not device.profile.fp64:
-        pytest.skip("float64")
+    needs.dtype(device, want[0].values.dtype)
     got = hosts(pydp.evaluate(text, device=device, **VALUES))
     assert difference(got, want) is None
     wrong = got[0].copy()
