@@ -48,7 +48,7 @@ class ExpressionFunctions:
 
     @property
     def iterations(self) -> int:
-        """Of all loops of a comparison, which computes the key of both elements; at least those of `less`."""
+        """An upper bound of the loop iterations of one comparison, which computes the keys of both elements."""
         return 2 * self._expressions.iterations
 
     @property

@@ -109,7 +109,7 @@ def compress(
 
 
 def _without_zeros_beyond(x: Any, mask: Any, length: Any) -> Any:
-    """A mask on the host without its elements beyond those of `x`, if they are zero. An empty list has no dtype."""
+    """`mask`, cut to the size of `x` if all elements beyond it are zero. An empty list becomes an array of bools."""
     if isinstance(mask, (list, tuple)) and not mask:
         return np.zeros(0, bool)
     if length is not None or not isinstance(mask, (np.ndarray, list, tuple)):
