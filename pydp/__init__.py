@@ -97,7 +97,7 @@ _HOMES = {
     "top_k": "pydp.algorithms.top_k",
     "intersect1d": "pydp.algorithms.sets",
     "isin": "pydp.algorithms.sets",
-    "lexsort": "pydp.algorithms.sets",
+    "lexsort": "pydp.algorithms.lexsort",
     "setdiff1d": "pydp.algorithms.sets",
     "setxor1d": "pydp.algorithms.sets",
     "union1d": "pydp.algorithms.sets",

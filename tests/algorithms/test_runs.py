@@ -209,6 +209,30 @@ def test_unique(device, options):
             same(got, [one.reshape(x.shape) if len(options) != 1 and at == 2 else one for at, one in enumerate(want)])
 
 
+@pytest.mark.parametrize("options", UNIQUE, ids=lambda one: " ".join(one) or "values")
+def test_unique_slices(device, options):
+    for shape in ((7,), (40, 3), (3, 40), (6, 5, 4), (0, 4), (4, 0), (30, 1)):
+        x = integers(int(np.prod(shape)), 17, 0, 2).reshape(shape)
+        for axis in range(len(shape)):
+            want = np.unique(x, **options, axis=axis)
+            want = want if isinstance(want, tuple) else (want,)
+            for source in (x, pydp.field(x)):
+                got = pydp.unique(source, **options, axis=axis)
+                got = got if isinstance(got, tuple) else (got,)
+                same([one.get() if isinstance(one, pydp.Field) else one for one in got], want)
+
+
+def test_unique_slices_of_special_values(device):
+    x = integers(120, 17, 0, 2, "float32").reshape(40, 3)
+    x[3, 1], x[7, 1], x[5], x[6] = np.nan, np.nan, 0.0, -0.0
+    for one in (x[::-2], x.T, (x + 1j * x[::-1]).astype(np.complex64)):
+        for axis in (0, -1):
+            same(pydp.unique(one, True, False, True, axis), np.unique(one, True, False, True, axis))
+    count = pydp.zeros((), np.int32)
+    assert len(pydp.unique(pydp.field(x), axis=0, count=count)) == int(count.get()) == len(np.unique(x, axis=0))
+    assert "lexsort sorts 40 slices along axis 0" in str(pydp.explain(pydp.unique, x, axis=0))
+
+
 def test_unique_of_sorted_elements(device):
     """Long arrays, which are not sorted again if they are in order; with one exception near the end they are."""
     x = np.sort(integers(70_000, 17, 0, 9000))
@@ -310,7 +334,9 @@ BAD = {
     "another shape": (lambda x: pydp.reduce_by_key(x, x[:3]), r"values has shape \(3,\); the shape of keys, \(5,\)"),
     "an operator": (lambda x: pydp.reduce_by_key(x, x, "nonsense"), "not the name of an operator"),
     "starts": (lambda x: pydp.run_length_encode(x, starts=2), "starts is 2"),
-    "an axis": (lambda x: pydp.unique(x, axis=0), "axis=0 is not supported by unique"),
+    "an axis": (lambda x: pydp.unique(x, axis=1), "axis=1 is out of range"),
+    "an axis and a length": (lambda x: pydp.unique(x, axis=0, length=3), "length needs axis=None"),
+    "a count and an axis": (lambda x: pydp.unique(x, axis=0, count=3), "count is 3"),
     "equal_nan": (lambda x: pydp.unique(x, equal_nan=3), "equal_nan is 3"),
     "a count": (lambda x: pydp.run_length_encode(x, count=3), "count is 3"),
 }

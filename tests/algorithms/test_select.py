@@ -229,6 +229,21 @@ def test_compress_as_numpy(device):
         assert np.array_equal(pydp.compress(mask, x), np.compress(mask, x))
 
 
+@pytest.mark.parametrize("shape", [(5,), (4, 6), (3, 4, 5), (0, 4), (4, 0)])
+def test_compress_along_an_axis(device, shape):
+    x = integers(int(np.prod(shape))).reshape(shape)
+    for axis in range(-len(shape), len(shape)):
+        n = shape[axis]
+        for mask in (np.ones(n, bool), integers(n, 1, 0, 3), integers(max(n - 2, 0), 2, 0, 2, bool)):
+            want = np.compress(mask, x, axis)
+            for got in (pydp.compress(mask, x, axis), pydp.compress(pydp.field(mask), pydp.field(x), axis).get()):
+                assert got.shape == want.shape and np.array_equal(got, want), axis
+    view = x.T[::-1]
+    mask = [1] * max(view.shape[0] - 1, 0)
+    assert np.array_equal(pydp.compress([*mask, 0, 0], view, 0), np.compress(mask, view, 0))
+    assert "compress of" in str(pydp.explain(pydp.compress, mask, view, 0))
+
+
 SCALARS = {"int32": None, "uint16": VECTOR, "float32": None, "int64": SIMT}
 """The types of any call, and the specialization of each: few different kernels are built."""
 
@@ -379,7 +394,12 @@ BAD = {
     "a mask of ints": (lambda x: pydp.select(x, mask=x), "mask has dtype int64; bool and uint8 are accepted"),
     "a short mask": (lambda x: pydp.select(x, mask=x[:3] > 0), r"mask has shape \(3,\); the shape of x, \(5,\)"),
     "a long mask": (lambda x: pydp.compress(np.ones(9, bool), x), "at most as many elements as x, 5"),
-    "an axis": (lambda x: pydp.compress(x > 0, x, 0), "axis=0 is not supported"),
+    "an axis": (lambda x: pydp.compress(x > 0, x, 1), "axis=1 is out of range"),
+    "an axis and a length": (lambda x: pydp.compress(x > 0, x, 0, length=2), "length needs axis=None"),
+    "a mask longer than the axis": (
+        lambda x: pydp.compress(x * 0 + 1, x.reshape(1, -1), 0),
+        "elements as axis 0 of x, 1",
+    ),
     "rank 0": (lambda x: pydp.nonzero(np.array(3)), "rank 0"),
     "mask and second": (lambda x: pydp.partition(x, mask=x > 0, second="x > 0"), "given both mask and second"),
     "long conditions": (

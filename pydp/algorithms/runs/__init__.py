@@ -6,16 +6,22 @@ predecessor. The same pass stores the lengths of the runs, or reduces values wit
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import switch
+from pydp.algorithms import reductions
+from pydp.algorithms.arguments import axis_of, switch
+from pydp.algorithms.composed import Place, explanation_of, placed
 from pydp.algorithms.lengths import on_host as length_on_host
 from pydp.algorithms.lengths import whole
+from pydp.algorithms.lexsort import lexsort
+from pydp.algorithms.moves import concatenate, take
 from pydp.algorithms.pieces import needed, on_host
 from pydp.algorithms.registry import Algorithm, alike, register
 from pydp.algorithms.runs.request import Heads, explained, launched, prepare, runs_are_counted_first
+from pydp.algorithms.scan import scan
 from pydp.algorithms.select.policy import SelectSpec
 from pydp.algorithms.select.results import trimmed_alike
 from pydp.algorithms.sort import argsort, finds_sorted, sort, sort_unless_sorted, sort_with_order
@@ -24,6 +30,7 @@ from pydp.model.explanation import Explanation, Given
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.data import Array
 from pydp.runtime.call import Call
+from pydp.runtime.field.construct import field, zeros
 from pydp.runtime.placement import check_events, normal_input
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
@@ -131,18 +138,26 @@ def unique(
     elements count, see `select`; the call waits for it, because the sort needs their number, and the inverse has shape
     (length,).
 
-    axis: None only; anything else raises InvalidArgument. The length of the results, spec and errors: as for
-    `run_length_encode`. The elements are sorted, and the heads of their runs selected; with return_index or
-    return_inverse, their indexes are sorted, too. On CPUs, elements that are sorted already are found by reading them
-    once, and are not sorted again.
+    axis: the distinct slices of `x` along this axis, in lexicographic order. The result has the shape of `x` with
+    another size of the axis, and the other results have rank 1. As in NumPy, a slice with a NaN equals no other. The
+    slices are sorted by each of their elements, the last one first; calls on Fields wait for the number of slices.
+    `length` is not accepted then.
+
+    The length of the results, spec and errors: as for `run_length_encode`. The elements are sorted, and the heads of
+    their runs selected; with return_index or return_inverse, their indexes are sorted, too. On CPUs, elements that are
+    sorted already are found by reading them once, and are not sorted again.
 
     >>> pydp.unique(np.array([3, 1, 3, 2]), return_counts=True)
     (array([1, 2, 3]), array([1, 1, 2]))
+    >>> pydp.unique(np.array([[1, 2], [0, 5], [1, 2]]), axis=0)
+    array([[0, 5],
+           [1, 2]])
     """
+    wanted = _wanted(return_index, return_inverse, return_counts)
+    index, inverse, _ = wanted
+    equal_nan = switch(equal_nan, "equal_nan")
     if axis is not None:
-        raise InvalidArgument(f"axis={axis!r} is not supported by unique; None is accepted")
-    index, inverse = switch(return_index, "return_index"), switch(return_inverse, "return_inverse")
-    counts, equal_nan = switch(return_counts, "return_counts"), switch(equal_nan, "equal_nan")
+        return _unique_slices(x, axis, wanted, count, length, wait_for, device, queue, spec)
     x = normal_input("x", whole(x, length))
     if length is not None:
         for event in check_events(wait_for):
@@ -162,9 +177,27 @@ def unique(
         order = argsort(x, axis=None, wait_for=wait_for, **place) if index or inverse else None
     else:
         ordered, order = sort_with_order(x, wait_for=wait_for, **place)
+    presorted = (sorted_found, unsorted, counters)
+    made = _found_in_order(ordered, order, wanted, equal_nan, count, *presorted, **where)
+    if inverse:
+        made[1 + index] = made[1 + index].reshape(x.shape)
+    return made[0] if len(made) == 1 else tuple(made)
+
+
+def _wanted(*options: Any) -> tuple[bool, ...]:
+    """The options return_index, return_inverse and return_counts."""
+    names = ("return_index", "return_inverse", "return_counts")
+    return tuple(switch(value, name) for value, name in zip(options, names, strict=True))
+
+
+def _found_in_order(
+    ordered: Any, order: Any, wanted: tuple[bool, ...], equal_nan: bool, count: Any, *presorted: Any, **where: Any
+) -> list[Any]:
+    """The results of `unique` from the sorted elements, and from their indexes `order` if wanted results need them."""
+    index, inverse, counts = wanted
     results = ("values", "lengths") if counts else ("values",)
     values, *found, total = _with_space_for_runs(
-        ordered, None, None, None, results, equal_nan, count, None, sorted_found, unsorted, counters, **where
+        ordered, None, None, None, results, equal_nan, count, None, *presorted, **where
     )
     if index:
         first = (ordered, order, None, None, ("first values",), equal_nan, None, None)
@@ -173,8 +206,56 @@ def unique(
     made = list(trimmed_alike([values, *found], total))
     if inverse:
         ranks, _ = _launched(ordered, order, None, None, ("ranks",), equal_nan, None, None, **where)
-        made.insert(1 + index, ranks.reshape(x.shape))
-    return made[0] if len(made) == 1 else tuple(made)
+        made.insert(1 + index, ranks)
+    return made
+
+
+def _unique_slices(
+    x: Any,
+    axis: Any,
+    wanted: tuple[bool, ...],
+    count: Any,
+    length: Any,
+    wait_for: Any,
+    device: Any,
+    queue: Any,
+    spec: Any,
+) -> Any:
+    """The result of `unique` along an axis. The slices are sorted as the rows of a matrix; then the distinct ones are
+    numbered, and the numbers are runs."""
+    place, at, _ = _checked_slices(x, axis, count, length, spec, device, queue)
+    where = place.where
+    place.after(wait_for)
+    (source,) = place.fields()
+    axes = (at, *(a for a in range(source.ndim) if a != at))
+    n = source.shape[at]
+    rows = source.transpose(*axes).reshape(n, source.size // n if n else 0)
+    columns = rows.transpose(1, 0).copy()
+    keys = [columns[k] for k in reversed(range(columns.shape[0]))]
+    order = lexsort(keys, **where) if keys else field(np.arange(n), device=place.device)
+    ordered = take(rows, order, axis=0, mode="wrap", **where) if n else rows
+    differs = reductions.any(ordered[1:] != ordered[:-1], axis=1, **where)
+    numbers = concatenate([zeros(min(n, 1), np.int64, device=place.device), scan(differs, "+", **where)], **where)
+    how = {**where, "wait_for": None, "spec": spec}
+    _, first, *others = _found_in_order(numbers, order, (True, *wanted[1:]), False, count, **how)
+    found = take(source, first, axis=at, mode="wrap", **where) if n else source.copy()
+    return place.returned(found, *([first] if wanted[0] else []), *others)
+
+
+def _checked_slices(
+    x: Any, axis: Any, count: Any, length: Any, spec: Any, device: Any, queue: Any
+) -> tuple[Place, int, Heads]:
+    """(Where the call runs, the axis, the selection of numbered slices); raises errors before the first launch."""
+    if length is not None:
+        raise InvalidArgument(f"unique is given axis={axis!r} and length; length needs axis=None")
+    place = placed({"x": x}, device, queue)
+    (array,) = place.arrays
+    at = axis_of(axis, len(array.shape))
+    explanation_of(sort, np.broadcast_to(np.zeros((), array.dtype), array.shape[at]), device=place.device)
+    numbers = np.broadcast_to(np.zeros((), np.int64), array.shape[at])
+    request = Heads(numbers, None, None, None, ("values",), False, count, spec)
+    prepare(request, {**place.where, "wait_for": None})
+    return place, at, request
 
 
 def _with_space_for_runs(
@@ -252,7 +333,7 @@ def _explain_reduce(given: Given) -> Explanation:
 
 def _explain_unique(given: Given) -> Explanation:
     if given.axis is not None:
-        raise InvalidArgument(f"axis={given.axis!r} is not supported by unique; None is accepted")
+        return _explain_slices(given)
     results = ("values", "lengths") if switch(given.return_counts, "return_counts") else ("values",)
     equal_nan = switch(given.equal_nan, "equal_nan")
     x = _leading(normal_input("x", whole(given.x, given.length)), given.length, given.device, given.queue)
@@ -265,6 +346,17 @@ def _explain_unique(given: Given) -> Explanation:
         found.choices.insert(1, "if they are in order already, the selection reads them instead of a sorted copy")
     if moves:
         found.choices.insert(1, "the same sort moves their indexes; other passes select the first ones and the inverse")
+    return found
+
+
+def _explain_slices(given: Given) -> Explanation:
+    how = (given.count, given.length, given.spec, given.device, given.queue)
+    place, at, request = _checked_slices(given.x, given.axis, *how)
+    found = explained("unique", request, {**place.where, "wait_for": None})
+    shape = place.arrays[0].shape
+    slices, size = shape[at], prod(shape[:at]) * prod(shape[at + 1 :])
+    found.choices.insert(0, f"lexsort sorts {slices} slices along axis {at} by their {size} element(s)")
+    found.choices.insert(1, "equal neighbours get the same number; the specialization is that of runs of these numbers")
     return found
 
 
@@ -295,14 +387,20 @@ def _reduce_reference(keys: Any, values: Any, op: Any = "+") -> list[Expected] |
 
 
 def _unique_reference(
-    x: Any, return_index: Any = False, return_inverse: Any = False, return_counts: Any = False, *, equal_nan: Any = True
+    x: Any,
+    return_index: Any = False,
+    return_inverse: Any = False,
+    return_counts: Any = False,
+    axis: Any = None,
+    *,
+    equal_nan: Any = True,
 ) -> list[Expected]:
     x = host(x)
-    made = np.unique(x, return_index, return_inverse, return_counts, equal_nan=equal_nan)
+    made = np.unique(x, return_index, return_inverse, return_counts, axis, equal_nan=equal_nan)
     values, *found = made if isinstance(made, tuple) else (made,)
     if return_inverse:
         at = 1 if return_index else 0
-        found[at] = found[at].reshape(x.shape)
+        found[at] = found[at].reshape(x.shape if axis is None else -1)
     return [Expected(values), *(Expected(one.astype(np.int64)) for one in found)]
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.lengths import whole
+from pydp.algorithms.arguments import axis_of
+from pydp.algorithms.lengths import part_of, value_of, whole
 from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.select.policy import SelectSpec
 from pydp.algorithms.select.request import Request, check_choice, explained, launched
@@ -21,6 +23,7 @@ from pydp.algorithms.select.results import columns, counted, counted_twice, rows
 from pydp.algorithms.select.stream import select_in_pieces, too_large
 from pydp.errors import InvalidArgument, OutOfResources
 from pydp.model.explanation import Explanation, Given
+from pydp.runtime.placement import normal_input
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import Expected, host
 
@@ -90,32 +93,48 @@ def compress(
     wait_for: Any = None,
     spec: Any = None,
 ) -> Any:
-    """Return the elements of `x`, in C order, where `mask` is not zero, as ``numpy.compress``.
+    """Return the slices of `x` along an axis where `mask` is not zero, as ``numpy.compress``.
 
-    mask: array of bools or integers of rank 1, at most as long as `x` has elements; elements of x beyond it are
-    dropped. A NumPy array or a list may be longer if it is zero beyond that.
-    axis: None only; anything else raises InvalidArgument. x, count, spec, the length of the result, errors and source:
-    see `select`.
+    mask: array of bools or integers of rank 1, at most as long as the axis; slices of x beyond it are dropped. A NumPy
+    array or a list may be longer if it is zero beyond that. axis: an integer; None selects elements of `x` in C order.
+
+    With an axis, calls on Fields wait for the length of the result, `count` receives its number of elements, and
+    `length` is not accepted. x, count, length, spec, errors and source: see `select`.
 
     >>> pydp.compress(np.array([True, False, True]), np.array([3, 1, 4]))
     array([3, 4])
+    >>> pydp.compress([0, 1], np.array([[1, 2, 3], [4, 5, 6]]), axis=0)
+    array([[4, 5, 6]])
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    if axis is not None:
-        raise InvalidArgument(f"axis={axis!r} is not supported by compress; None is accepted")
+    x, mask = _checked_compress(mask, x, axis, length)
+    if axis is None:
+        return _found(trimmed, "compress", x, mask, None, count, length, where)
+    if too_large("compress", x, mask, where):
+        raise OutOfResources(
+            f"compress along an axis needs an array that fits the device's largest buffer; x has {x.nbytes} bytes"
+        )
+    made, total, *_ = _launched("compress", x, mask, None, count, None, None, axis, **where)
+    at = axis_of(axis, len(x.shape))
+    before, after = x.shape[:at], x.shape[at + 1 :]
+    others = prod(before) * prod(after)
+    kept = value_of(total) // others if others else len(flatnonzero(mask, device=device, queue=queue))
+    return part_of(made, kept * others).reshape(*before, kept, *after)
+
+
+def _checked_compress(mask: Any, x: Any, axis: Any, length: Any) -> tuple[Any, Any]:
+    """(x, mask) as arrays. A mask that is longer than the axis is cut if all elements beyond it are zero."""
     if mask is None:
         raise InvalidArgument("mask is None; a bool or integer array of rank 1 is accepted")
-    return _found(trimmed, "compress", x, _without_zeros_beyond(x, mask, length), None, count, length, where)
-
-
-def _without_zeros_beyond(x: Any, mask: Any, length: Any) -> Any:
-    """`mask`, cut to the size of `x` if all elements beyond it are zero. An empty list becomes an array of bools."""
+    if axis is not None and length is not None:
+        raise InvalidArgument(f"compress is given axis={axis!r} and length; length needs axis=None")
+    x = normal_input("x", x)
     if isinstance(mask, (list, tuple)) and not mask:
-        return np.zeros(0, bool)
+        return x, np.zeros(0, bool)
     if length is not None or not isinstance(mask, (np.ndarray, list, tuple)):
-        return mask
-    given, n = np.asarray(mask), x.size if hasattr(x, "size") else np.size(x)
-    return given[:n] if given.ndim == 1 and given.size > n and not given[n:].any() else mask
+        return x, mask
+    given, n = np.asarray(mask), x.size if axis is None else x.shape[axis_of(axis, len(x.shape))]
+    return x, given[:n] if given.ndim == 1 and given.size > n and not given[n:].any() else mask
 
 
 def flatnonzero(
@@ -211,6 +230,7 @@ def _launched(
     count: Any,
     length: Any,
     second: Any = None,
+    axis: Any = None,
     *,
     device: Any,
     queue: Any,
@@ -219,7 +239,7 @@ def _launched(
 ) -> Any:
     """The results of a call with space for all elements, and the number of kept elements."""
     where = {"device": device, "queue": queue, "wait_for": wait_for}
-    return launched(Request(which, x, mask, predicate, count, spec, length, second), where)
+    return launched(Request(which, x, mask, predicate, count, spec, length, second, axis), where)
 
 
 # --- explanations and references -----------------------------------------------------------------------------
@@ -227,14 +247,12 @@ def _launched(
 
 def explain_selection(which: str, given: Given) -> Explanation:
     """Explain a call of the function named `which`."""
-    if which == "compress" and given.axis is not None:
-        raise InvalidArgument(f"axis={given.axis!r} is not supported by compress; None is accepted")
-    mask = getattr(given, "mask", None)
+    mask, predicate, second, axis = (getattr(given, name, None) for name in ("mask", "predicate", "second", "axis"))
+    x = given.x
     if which == "compress":
-        mask = _without_zeros_beyond(given.x, mask, given.length)
-    mask, x = whole(mask, given.length), whole(given.x, given.length)
-    second, predicate = (getattr(given, name, None) for name in ("second", "predicate"))
-    request = Request(which, x, mask, predicate, given.count, given.spec, given.length, second)
+        x, mask = _checked_compress(mask, x, axis, given.length)
+    x, mask = whole(x, given.length), whole(mask, given.length)
+    request = Request(which, x, mask, predicate, given.count, given.spec, given.length, second, axis)
     return explained(request, given.where)
 
 

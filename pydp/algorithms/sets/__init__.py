@@ -1,5 +1,4 @@
-"""Set operations on arrays, as in NumPy: ``isin``, ``union1d``, ``intersect1d``, ``setdiff1d``, ``setxor1d``; and
-``lexsort``.
+"""Set operations on arrays, as in NumPy: ``isin``, ``union1d``, ``intersect1d``, ``setdiff1d``, ``setxor1d``.
 
 They are composed of sorts, binary searches and selections. No step waits for the device, therefore calls on Fields do
 not wait either.
@@ -8,20 +7,19 @@ not wait either.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.algorithms.arguments import axis_of, check_same_shape, switch
+from pydp.algorithms.arguments import switch
 from pydp.algorithms.composed import Place, explanation_of, placed, taken
 from pydp.algorithms.merge import merge_by_key
-from pydp.algorithms.registry import Algorithm, Passed, Shape, register, vectors
+from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.runs import unique
 from pydp.algorithms.search import explained, membership, searchsorted
 from pydp.algorithms.search.plan import Search, common_dtype, prepare
 from pydp.algorithms.select import select
-from pydp.algorithms.sort import argsort, sort, sort_by_key
+from pydp.algorithms.sort import argsort, sort
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.call import Call
@@ -93,16 +91,18 @@ class _Operands(NamedTuple):
     where: dict[str, Any]
 
 
-def _operands(ar1: Any, ar2: Any, common: bool, spec: Any, device: Any, queue: Any, wait_for: Any) -> _Operands:
+def _operands(
+    ar1: Any, ar2: Any, common: bool, count: Any, spec: Any, device: Any, queue: Any, wait_for: Any
+) -> _Operands:
     """The arguments of a set operation, checked and flat. common: both get their common dtype."""
     place = placed({"ar1": ar1, "ar2": ar2}, device, queue)
     dtype = common_dtype(*(one.dtype.newbyteorder("=") for one in place.arrays))
     for array in place.arrays:
         flat = np.broadcast_to(np.zeros((), dtype), (array.size,))
         explanation_of(sort, flat, device=place.device)  # raises errors before the first call
-    if spec is not None:
+    if spec is not None or count is not None:
         mask = np.broadcast_to(np.uint8(0), flat.shape)
-        explanation_of(select, flat, mask=mask, spec=spec, device=place.device)
+        explanation_of(select, flat, mask=mask, count=count, spec=spec, device=place.device)
     place.after(wait_for)
     one, other = (
         each.astype(dtype) if common and each.dtype != dtype else each
@@ -112,13 +112,15 @@ def _operands(ar1: Any, ar2: Any, common: bool, spec: Any, device: Any, queue: A
 
 
 def union1d(
-    ar1: Any, ar2: Any, *, device: Any = None, queue: Any = None, wait_for: Any = None, spec: Any = None
-) -> Any:
+    ar1: Any, ar2: Any, *, count: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None,
+    spec: Any = None,
+) -> Any:  # fmt: skip
     """Return the sorted distinct elements of two arrays, as ``numpy.union1d``.
 
     ar1, ar2: arrays of any shape, strides and dtype that `sort` accepts (NumPy, Field or pyopencl Array); numbers of
     different dtypes get their common dtype. The result has rank 1 and the kind of `ar1`; all NaNs count as one value.
-    The length of the result and spec: see `select`.
+    count: a device scalar (one int32 or int64) that receives the length of the result. The length of the result and
+    spec: see `select`.
 
     Raises InvalidArgument for arrays without a common dtype, and UnsupportedOnDevice for dtypes that the device does
     not support, before anything is enqueued.
@@ -126,7 +128,7 @@ def union1d(
     >>> pydp.union1d(np.array([3, 1, 3]), np.array([2, 1]))
     array([1, 2, 3])
     """
-    operands = _operands(ar1, ar2, True, spec, device, queue, wait_for)
+    operands = _operands(ar1, ar2, True, count, spec, device, queue, wait_for)
     call = Call.begin({"one": operands.one, "other": operands.other}, **operands.where, wait_for=wait_for)
     parts = call.input("one"), call.input("other")
     joined = call.output((sum(one.size for one in parts),), parts[0].dtype)
@@ -137,7 +139,7 @@ def union1d(
         if part.size:
             call.copy(part, to)
         start += part.size
-    return operands.place.returned(unique(call.finish(joined), spec=spec, **operands.where))
+    return operands.place.returned(unique(call.finish(joined), count=count, spec=spec, **operands.where))
 
 
 def intersect1d(
@@ -146,6 +148,7 @@ def intersect1d(
     assume_unique: bool = False,
     return_indices: bool = False,
     *,
+    count: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -162,16 +165,17 @@ def intersect1d(
     """
     switch(assume_unique, "assume_unique")
     indices = switch(return_indices, "return_indices")
-    place, one, other, where = _operands(ar1, ar2, True, spec, device, queue, wait_for)
+    place, one, other, where = _operands(ar1, ar2, True, count, spec, device, queue, wait_for)
     if not indices:
         ordered = sort(one, **where, wait_for=wait_for)
         mask = membership(ordered, sort(other, **where, wait_for=wait_for), heads=True, **where)
-        return place.returned(select(ordered, mask=mask, spec=spec, **where))
+        return place.returned(select(ordered, mask=mask, count=count, spec=spec, **where))
     orders = [argsort(each, **where, wait_for=wait_for) for each in (one, other)]
     ordered, tests = (taken(each, order, where) for each, order in zip((one, other), orders, strict=True))
     mask = membership(ordered, tests, heads=True, **where)
     places = taken(orders[1], searchsorted(tests, ordered, **where), where)
-    return place.returned(*(select(each, mask=mask, spec=spec, **where) for each in (ordered, orders[0], places)))
+    kept = select(ordered, mask=mask, count=count, spec=spec, **where)
+    return place.returned(kept, *(select(each, mask=mask, spec=spec, **where) for each in (orders[0], places)))
 
 
 def setdiff1d(
@@ -179,6 +183,7 @@ def setdiff1d(
     ar2: Any,
     assume_unique: bool = False,
     *,
+    count: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -193,11 +198,11 @@ def setdiff1d(
     array([1, 3])
     """
     keeps_order = switch(assume_unique, "assume_unique")
-    place, one, other, where = _operands(ar1, ar2, False, spec, device, queue, wait_for)
+    place, one, other, where = _operands(ar1, ar2, False, count, spec, device, queue, wait_for)
     tests = sort(other, **where, wait_for=wait_for)
     ordered = one if keeps_order else sort(one, **where, wait_for=wait_for)
     mask = membership(ordered, tests, True, not keeps_order, **where)
-    return place.returned(select(ordered, mask=mask, spec=spec, **where))
+    return place.returned(select(ordered, mask=mask, count=count, spec=spec, **where))
 
 
 def setxor1d(
@@ -205,6 +210,7 @@ def setxor1d(
     ar2: Any,
     assume_unique: bool = False,
     *,
+    count: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -219,66 +225,11 @@ def setxor1d(
     array([1, 3, 7])
     """
     switch(assume_unique, "assume_unique")
-    place, one, other, where = _operands(ar1, ar2, True, spec, device, queue, wait_for)
+    place, one, other, where = _operands(ar1, ar2, True, count, spec, device, queue, wait_for)
     one, other = sort(one, **where, wait_for=wait_for), sort(other, **where, wait_for=wait_for)
     masks = [membership(*pair, True, True, **where) for pair in ((one, other), (other, one))]
     keys, mask = merge_by_key(one, masks[0], other, masks[1], **where)
-    return place.returned(select(keys, mask=mask, spec=spec, **where))
-
-
-def lexsort(
-    keys: Any, axis: int = -1, *, device: Any = None, queue: Any = None, wait_for: Any = None, spec: Any = None
-) -> Any:
-    """Return the indexes (int64) that sort by several keys along an axis; the last key is compared first, as
-    ``numpy.lexsort``.
-
-    keys: a sequence of arrays of one shape and of any dtypes that `sort` accepts, or an array whose first axis has the
-    keys. The sort is stable. The result has the shape of one key and the kind of the first one.
-    spec: a :class:`pydp.algorithms.sort.spec.SortSpec`, or a mapping of some of its fields.
-
-    Raises InvalidArgument for no keys, keys of different shapes or of rank 0, and an invalid axis, and the errors of
-    `sort`, before anything is enqueued.
-
-    >>> pydp.lexsort((np.array([3, 1, 2]), np.array([1, 0, 1])))
-    array([1, 2, 0])
-    """
-    given_keys, axis = _checked_keys(keys, axis)
-    place = placed({f"keys[{k}]": key for k, key in enumerate(given_keys)}, device, queue)
-    for key in given_keys:
-        explanation_of(
-            sort, key, axis=axis, spec=spec, device=place.device
-        )  # raises its errors before anything is enqueued
-    where, shape = place.where, tuple(place.arrays[0].shape)
-    axes = [a for a in range(len(shape)) if a != axis] + [axis]
-    moved = tuple(shape[a] for a in axes)
-    rows = (-1 if place.arrays[0].size else 0, moved[-1]) if len(shape) > 1 else (moved[-1],)
-    order: Any = None
-    place.after(wait_for)
-    for key in place.fields():
-        flat = key.transpose(*axes).reshape(*_sizes(moved, rows))
-        if order is None:
-            order = argsort(flat, **where, wait_for=wait_for, spec=spec)
-        else:
-            _, order = sort_by_key(taken(flat, order, where), order, **where, spec=spec)
-    back = [axes.index(a) for a in range(len(shape))]
-    result = order.reshape(*moved).transpose(*back)
-    return place.returned(result if axis == len(shape) - 1 else result.copy())
-
-
-def _sizes(moved: tuple[int, ...], rows: tuple[int, ...]) -> tuple[int, ...]:
-    return rows if len(rows) == 1 else (int(np.prod(moved[:-1], dtype=np.int64)), moved[-1])
-
-
-def _checked_keys(keys: Any, axis: Any) -> tuple[list[Any], int]:
-    if not isinstance(keys, (tuple, list)):
-        keys = normal_input("keys", keys)
-        keys = [keys[k] for k in range(keys.shape[0])] if keys.ndim else []
-    found = [normal_input(f"keys[{k}]", key) for k, key in enumerate(keys)]
-    if not found:
-        raise InvalidArgument("keys is empty; at least one key is accepted")
-    for k, key in enumerate(found):
-        check_same_shape(f"keys[{k}]", key, "keys[0]", found[0])
-    return found, axis_of(axis, found[0].ndim, "an integer")
+    return place.returned(select(keys, mask=mask, count=count, spec=spec, **where))
 
 
 # --- explanations and references -----------------------------------------------------------------------------
@@ -308,17 +259,10 @@ def _explain_set(which: str, g: Given) -> Explanation:
     dtype = common_dtype(*(one.dtype.newbyteorder("=") for one in place.arrays))
     size = sum(one.size for one in place.arrays) if which == "union1d" else place.arrays[0].size
     flat, mask = np.broadcast_to(np.zeros((), dtype), (size,)), np.broadcast_to(np.uint8(0), (size,))
-    found = explanation_of(select, flat, mask=mask, spec=g.spec, device=place.device)
+    found = explanation_of(select, flat, mask=mask, count=g.count, spec=g.spec, device=place.device)
     found.choices.insert(0, _STEPS[which])
     found.choices.insert(1, "the specialization is that of the selection")
     found.title = f"{which} of {place.arrays[0].size} and {place.arrays[1].size} {dtype} on {place.device.name}"
-    return found
-
-
-def _explain_lexsort(g: Given) -> Explanation:
-    keys, axis = _checked_keys(g.keys, g.axis)
-    found = explanation_of(argsort, keys[0], axis=axis, spec=g.spec, device=g.device, queue=g.queue)
-    found.choices.insert(0, f"{len(keys)} stable sort(s), from the first key to the last one; this is the first sort")
     return found
 
 
@@ -329,20 +273,6 @@ def _isin_reference(element: Any, test_elements: Any, assume_unique: Any = False
 def _set_reference(function: Any, ar1: Any, ar2: Any, *options: Any, **named: Any) -> list[Expected]:
     found = function(host(ar1), host(ar2), *options, **named)
     return [Expected(one) for one in (found if isinstance(found, tuple) else (found,))]
-
-
-def _lexsort_reference(keys: Any, axis: Any = -1) -> list[Expected]:
-    keys = [host(key) for key in keys] if isinstance(keys, (tuple, list)) else host(keys)
-    return [Expected(np.lexsort(keys, axis).astype(np.int64))]
-
-
-def _key_rows(size: Shape) -> list[Shape] | None:
-    return [size if len(size) > 1 else (1, *size)]
-
-
-def _passed_keys(arrays: Sequence[Any], options: dict[str, Any]) -> Passed:
-    """The call of a command: the rows of one array are the keys, or each of several arrays is a key."""
-    return (arrays[0] if len(arrays) == 1 < arrays[0].ndim else list(arrays),), options
 
 
 _BENCHMARK = "pydp.bench.bench_sets"
@@ -373,18 +303,3 @@ for _function, _numpy in (
             **_FLAT,
         )
     )
-register(
-    Algorithm(
-        lexsort,
-        _explain_lexsort,
-        _lexsort_reference,
-        sizes=("2x1048576",),
-        shapes=_key_rows,
-        accepted=("keys N",),
-        more=True,
-        passed=_passed_keys,
-        dtype="int32",
-        dtypes="biuf",
-        benchmark=_BENCHMARK,
-    )
-)
