@@ -163,6 +163,8 @@ def test_expressions_of_records(device: Any) -> None:
     assert np.array_equal(pydp.sort(x, key="-x.group"), x[np.argsort(-x["group"], kind="stable")])
     got = pydp.sort(x, less="a.group != b.group ? a.group < b.group : a.size > b.size")
     assert np.array_equal(got, x[np.lexsort((-x["size"], x["group"]))])
+    got = pydp.sort(x, less="(a.group < b.group) | (a.group == b.group) & isgreater(a.size, b.size)")
+    assert np.array_equal(got, x[np.lexsort((-x["size"], x["group"]))])
     assert np.array_equal(pydp.sort(x, key="x"), np.sort(x))
 
 
@@ -174,6 +176,7 @@ def test_expressions_of_records(device: Any) -> None:
         ({"key": "*x"}, "column 1"),
         ({"less": "a - b"}, "less 'a - b' is not a condition; a comparison such as 'a > b'"),
         ({"less": "a < b ? a : b < a"}, "is not a condition"),
+        ({"less": "(a < b) & a"}, "is not a condition"),
         ({"less": "x < 3"}, "the name 'x' is unknown"),
         ({"less": 3}, "less is 3; a Python function of two elements, an OpenCL C expression"),
     ],

@@ -61,7 +61,6 @@ _EQUIVALENT: dict[Any, str] = {
     **{operator.and_: "&", operator.or_: "|", operator.xor: "^"},
 }
 _functions = BoundedCache(256)  # by the content of the function and the dtype
-_OPTIONAL = (("f2", "half"), ("f8", "double"))  # types that some devices lack
 _STRUCT = re.compile(r"(?=typedef struct)")
 _ACCEPTED = f"{' '.join(NAMES)}, an OpenCL C expression in a and b, and Python functions of two values are accepted"
 
@@ -216,13 +215,14 @@ def _c_text(expressions: Expressions, tree: Node, text: str, result: np.dtype, w
 
 
 def _of_expressions(name: str, dtype: np.dtype, body: str, expressions: Expressions) -> Operator:
-    used = tuple(np.dtype(kind) for kind, c_type in _OPTIONAL if c_type in expressions.scalars)
-    declarations = missing_declarations(dtype, used) if used else ""
-    if expressions.helpers:
-        from pydp.lang.opencl.helpers import text
-
-        declarations += text(expressions.helpers)
+    declarations, used = declarations_of(expressions, dtype), expressions.computes
     return Operator(name, dtype, body, declarations=declarations, iterations=expressions.iterations, computes=used)
+
+
+def declarations_of(expressions: Expressions, dtype: np.dtype) -> str:
+    """What expressions need before their function, in a kernel on `dtype`."""
+    used = expressions.computes
+    return (missing_declarations(dtype, used) if used else "") + expressions.helper_text()
 
 
 def _from_fields(op: Mapping[str, str], dtype: np.dtype) -> Operator:

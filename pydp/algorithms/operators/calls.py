@@ -230,5 +230,7 @@ _ROWS: tuple[tuple[_Rule, int, str], ...] = (
 )
 # fmt: on
 _BUILTINS = {name: (rule, count) for rule, count, names in _ROWS for name in names.split()}
+TESTS = frozenset(name for name, (rule, _) in _BUILTINS.items() if rule is _test)
+"""The names of the functions that are true or false."""
 FUNCTIONS = frozenset(_BUILTINS)
 """The names of the listed functions."""

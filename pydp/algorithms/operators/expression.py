@@ -177,12 +177,7 @@ def expression_of(
     vectors = ""
     if kind == np.float32 and (width or any(one.kind == "call" for one in parser.made)):
         vectors = _on_vectors(text, values, double, expressions.helpers, width or WIDTH)
-    needed = [np.dtype(one) for one, c_type in (("f2", "half"), ("f8", "double")) if c_type in expressions.scalars]
-    source = c_declarations(needed)
-    if expressions.helpers:
-        from pydp.lang.opencl.helpers import text as helpers_text
-
-        source += helpers_text(expressions.helpers)
+    source = c_declarations(expressions.computes) + expressions.helper_text()
     source += f"static {c_name(kind)} evaluate({parameters}) {{ return {body}; }}"
     return Expression(kind, source, expressions.iterations, vectors, tuple(parser.checks))
 
@@ -207,12 +202,7 @@ def _on_vectors(
         f"const {parser.parameter(kind)}{width if isinstance(kind, np.dtype) else ''} {_c_name(n)}"
         for n, (_, kind) in enumerate(values)
     )
-    source = ""
-    if expressions.helpers - known:
-        from pydp.lang.opencl.helpers import text as helpers_text
-
-        source = helpers_text(expressions.helpers - known)
-    return source + f"static float{width} evaluate_vectors({parameters}) {{ return {body}; }}"
+    return f"{expressions.helper_text(known)}static float{width} evaluate_vectors({parameters}) {{ return {body}; }}"
 
 
 def _c_name(n: int) -> str:

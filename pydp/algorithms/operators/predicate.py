@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.operators import missing_declarations
+from pydp.algorithms.operators import declarations_of, missing_declarations
 from pydp.algorithms.operators.grammar import LONGEST, parse, refused
 from pydp.algorithms.operators.text import Expressions
 from pydp.algorithms.operators.tree import Refused, quoted, shown
@@ -29,7 +29,6 @@ _TESTS = {  # of NumPy: their expressions for floats, and for booleans and integ
 }
 _made = BoundedCache(256)  # by the text, or the content of the function, and the dtype
 _TRUTH = np.dtype(bool)
-_OPTIONAL = (("f2", "half"), ("f8", "double"))  # types that some devices lack
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,15 +151,10 @@ def _from_text(text: str, dtype: np.dtype, result: np.dtype = _TRUTH) -> Predica
         source = expressions.assignable(tree, result)
     except Refused as error:
         raise refused(text, "predicate", 1, error) from None
-    used = [np.dtype(kind) for kind, c_type in _OPTIONAL if c_type in expressions.scalars]
-    declarations = missing_declarations(dtype, used) if used else ""
-    if expressions.helpers:
-        from pydp.lang.opencl.helpers import text as helpers_text
-
-        declarations += helpers_text(expressions.helpers)
+    declarations, used = declarations_of(expressions, dtype), expressions.computes
     vector, functions = vector_predicate(text, dtype, expressions.helpers) if result == _TRUTH else ("", "")
     body = f"return {source};"
-    return Predicate(text, dtype, body, declarations, expressions.iterations, tuple(used), vector, functions)
+    return Predicate(text, dtype, body, declarations, expressions.iterations, used, vector, functions)
 
 
 def _from_function(function: Any, dtype: np.dtype) -> Predicate:

@@ -7,7 +7,7 @@ result, and the caller then reads old memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -70,6 +70,20 @@ class Expressions:
     helpers: set[tuple[str, str]] = field(default_factory=set)
     scalars: set[str] = field(default_factory=set)
     iterations: int = 0
+
+    @property
+    def computes(self) -> tuple[np.dtype, ...]:
+        """The dtypes that some devices lack and that the expressions compute with; the kernel must declare them."""
+        return tuple(np.dtype(kind) for kind, name in (("f2", "half"), ("f8", "double")) if name in self.scalars)
+
+    def helper_text(self, known: Set[tuple[str, str]] = frozenset()) -> str:
+        """The C functions that the expressions call, without `known` ones."""
+        missing = self.helpers - known
+        if not missing:
+            return ""
+        from pydp.lang.opencl.helpers import text  # most expressions call none
+
+        return text(missing)
 
     def assignable(self, tree: Node, dtype: np.dtype) -> str:
         """The source of `tree` converted to `dtype`, in brackets. Raises Refused if it cannot be converted."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from pyopencl import cltypes
 
+from pydp.algorithms.operators.calls import TESTS
 from pydp.algorithms.operators.grammar import parse, refused
 from pydp.algorithms.operators.text import Expressions
 from pydp.algorithms.operators.tree import Node, Refused, Type, quoted
@@ -15,7 +16,7 @@ from pydp.dtypes import c_name
 from pydp.errors import InvalidArgument
 
 _TRUTHS = ("<", ">", "<=", ">=", "==", "!=", "&&", "||", "!")
-_OPTIONAL = (("f2", "half"), ("f8", "double"))  # types that some devices lack
+_JOINTS = ("&", "|", "^")  # of conditions
 
 
 @dataclass
@@ -54,23 +55,20 @@ class ExpressionFunctions:
     @property
     def computes(self) -> set[np.dtype]:
         """The dtypes that some devices lack and that the functions compute with; the kernel must declare them."""
-        return {np.dtype(kind) for kind, c_type in _OPTIONAL if c_type in self._expressions.scalars}
+        return set(self._expressions.computes)
 
     @property
     def text(self) -> str:
         """The functions with their helpers."""
-        helpers = ""
-        if self._expressions.helpers:
-            from pydp.lang.opencl.helpers import text
-
-            helpers = text(self._expressions.helpers)
-        return helpers + "".join(self._functions)
+        return self._expressions.helper_text() + "".join(self._functions)
 
 
 def _is_condition(tree: Node) -> bool:
-    """Whether an expression, or both values of a conditional one, are comparisons or their combinations."""
-    if tree.kind == "conditional":
-        return all(_is_condition(one) for one in tree.children[1:])
+    """Whether an expression is a comparison or a test of numbers, or combines such ones."""
+    if tree.kind == "conditional" or (tree.kind == "binary" and tree.symbol in _JOINTS):
+        return all(_is_condition(one) for one in tree.children[tree.kind == "conditional" :])
+    if tree.kind == "call":
+        return tree.symbol in TESTS
     return tree.symbol in _TRUTHS and tree.kind in ("unary", "binary")
 
 

@@ -6,7 +6,7 @@ rules differ: vectors are not promoted to int, and comparisons of vectors give -
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Set
 
 import numpy as np
 
@@ -23,7 +23,7 @@ _ARITHMETIC = ("+", "-", "*")  # not "/": some drivers round quotients of vector
 _BITS = ("&", "|", "^")
 
 
-def vector_predicate(text: str, dtype: np.dtype, helpers: Collection[tuple[str, str]] = ()) -> tuple[str, str]:
+def vector_predicate(text: str, dtype: np.dtype, helpers: Set[tuple[str, str]] = frozenset()) -> tuple[str, str]:
     """The predicate `text` as an expression of a vector x that gives -1 or 0, and the helper functions that it calls.
 
     helpers: those that are defined already. Both are "" if some lane might have another value than the predicate has
@@ -49,12 +49,7 @@ def vector_predicate(text: str, dtype: np.dtype, helpers: Collection[tuple[str, 
     source = expressions.value(vector_tree)
     if not _is_condition(vector_tree):
         source = f"({source} != ({vector_tree.type})(0))"
-    missing = expressions.helpers.difference(helpers)
-    if not missing:
-        return source, ""
-    from pydp.lang.opencl.helpers import text as helpers_text  # loaded only by predicates that need it
-
-    return source, helpers_text(missing)
+    return source, expressions.helper_text(helpers)
 
 
 def _is_condition(node: Node) -> bool:
