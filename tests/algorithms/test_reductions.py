@@ -377,6 +377,10 @@ def test_largest_norms_of_no_elements(device: Any) -> None:
     assert pydp.norm(np.zeros(0, np.float32), np.inf) == pydp.norm(np.zeros((0, 3), np.float32), np.inf) == 0
     with pytest.raises(pydp.InvalidArgument, match="norm of an empty array"):
         pydp.norm(np.zeros(0, np.float32), -np.inf)
+    assert pydp.norm(np.zeros((0, 3), np.float32), -1) == 0 == pydp.norm(np.zeros((3, 0), np.float32), -np.inf)
+    for shape, order in (((3, 0), -1), ((0, 3), -np.inf)):
+        with pytest.raises(pydp.InvalidArgument, match="smallest sum of magnitudes of a row or column"):
+            pydp.norm(np.zeros(shape, np.float32), order)
 
 
 def test_first_values_and_masks_of_forms_that_skip_nan(device: Any) -> None:

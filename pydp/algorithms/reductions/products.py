@@ -369,6 +369,10 @@ def explain_norm(g: Given) -> Explanation:
     found = describe(norm_request(_sums(g, layout, place.device, None)))
     keepdims = switch(g.keepdims, "keepdims")
     shape = tuple(1 if k == matrix.axis else size for k, size in enumerate(x.shape) if keepdims or k != matrix.axis)
+    if matrix.initial is None and not shape[matrix.other]:
+        raise InvalidArgument(
+            f"x has shape {x.shape}; ord={g.ord!r} is the smallest sum of magnitudes of a row or column; there is none"
+        )
     dtype = float_result("norm", x.dtype, None, True)
     dtype = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
     sums = np.zeros(shape, dtype)
