@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import configparser
+import importlib
 import inspect
+import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +53,22 @@ def test_algorithms_share_their_last_arguments() -> None:
         last = ["device", "queue", "wait_for", *(["spec"] if one.tunable else [])]
         assert parameters[-len(last) :] == last, name
         assert hasattr(one.function, "__pydp_explain__"), name
+
+
+def test_every_package_is_installed() -> None:
+    """Editable installations import folders that `packages` of setup.cfg does not name; others do not."""
+    root = Path(__file__).resolve().parents[1]
+    config = configparser.ConfigParser()
+    config.read(root / "setup.cfg")
+    named = set(config["options"]["packages"].split()) - {"pydp.bench", "pydp.kernels_cl"}
+    assert named == {".".join(path.parent.relative_to(root).parts) for path in (root / "pydp").rglob("__init__.py")}
+
+
+def test_exported_names_exist() -> None:
+    for module in pkgutil.walk_packages(pydp.__path__, "pydp."):
+        if not module.name.startswith(("pydp.bench", "pydp.__main__")) and not module.name.endswith("__main__"):
+            found = importlib.import_module(module.name)
+            assert all(hasattr(found, name) for name in getattr(found, "__all__", ())), module.name
 
 
 def test_import_touches_no_driver() -> None:

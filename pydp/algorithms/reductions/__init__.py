@@ -69,6 +69,7 @@ def _count(x: np.ndarray, **named: Any) -> np.ndarray:
 def _log_sum(x: np.ndarray, axis: Any = None, keepdims: bool = False) -> Any:
     wide = x.astype(np.float64)
     top = np.max(wide, axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0)
     found = np.log(np.sum(np.exp(wide - top), axis=axis, keepdims=True)) + top
     axes = tuple(range(x.ndim)) if axis is None else axis
     return (found if keepdims else np.squeeze(found, axes)).astype(x.dtype if x.dtype.kind == "f" else np.float64)

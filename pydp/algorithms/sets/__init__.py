@@ -27,7 +27,7 @@ from pydp.runtime.field.field import Field
 from pydp.runtime.placement import normal_input
 from pydp.tuning.reference import Expected, host
 
-__all__ = ["intersect1d", "isin", "lexsort", "setdiff1d", "setxor1d", "union1d"]
+__all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d"]
 
 
 def isin(
