@@ -179,7 +179,7 @@ result[${at}] = ${sum};\
     r1[at] = t.high;
 % elif how in ("variance", "deviation"):
     const ${one} degrees = (${one}) t.count - (${one}) ${hook["ddof"]};
-    const ${one} variance = t.square / (degrees > 0 ? degrees : (${one}) 0);
+    const ${one} variance = t.square / (degrees > 0 ? degrees : (${one}) ${"NAN" if "nan" in hook["skips"] else "0"});
     r0[at] = (${kind}) ${"sqrt(variance)" if how == "deviation" else "variance"};
 % elif how == "logarithm":
     r0[at] = (${kind}) (t.top + log(t.sum));

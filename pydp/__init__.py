@@ -76,7 +76,7 @@ _HOMES = {
     "argsort": "pydp.algorithms.sort",
     "sort_by_key": "pydp.algorithms.sort",
     "select": "pydp.algorithms.select",
-    "compress": "pydp.algorithms.select",
+    "compress": "pydp.algorithms.compress",
     "flatnonzero": "pydp.algorithms.select",
     "nonzero": "pydp.algorithms.select",
     "argwhere": "pydp.algorithms.select",

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyopencl as cl
 
+from pydp.algorithms.arguments import refuse_shared
 from pydp.dtypes import c_declarations, c_name, movable
+from pydp.errors import UnsupportedOnDevice
 from pydp.model.explanation import Explanation, given
 from pydp.runtime import placement
 from pydp.runtime.arrays.data import Array
@@ -48,6 +50,8 @@ class Place(NamedTuple):
         events = placement.check_events(wait_for)
         if not events or self.chosen is None:
             return
+        if any(isinstance(one, np.ndarray) for one in self.arrays):  # the host copies them
+            placement.wait_on_host(wait_for)
         marker = cl.enqueue_marker(self.chosen, wait_for=events)
         for one in self.arrays:
             if isinstance(one, (Field, Array)):
@@ -58,7 +62,12 @@ class Place(NamedTuple):
         return [self.field(one) for one in self.arrays]
 
     def field(self, array: Any) -> Field:
-        """An array as a Field."""
+        """An array as a Field. Raises UnsupportedOnDevice on a target that is not present."""
+        if self.chosen is None:
+            raise UnsupportedOnDevice(
+                f"{self.device.name} is a target to compile for, and this function consists of calls of others; such "
+                "functions can only be explained on a device"
+            )
         if isinstance(array, Field):
             return array
         return Field.wrap(array) if isinstance(array, Array) else field(array, device=self.device)
@@ -84,6 +93,15 @@ def placed(arrays: dict[str, Any], device: Any, queue: Any) -> Place:
     place, chosen = placement.place(wrapped, [], device, queue)
     ordered = list(values.values())
     return Place(place, chosen if queue is not None else None, ordered, ordered[0], chosen)
+
+
+def refuse_count(place: Place, count: Any) -> None:
+    """Raise InvalidArgument if `count` shares memory with an array of the call, which is read after `count` is
+    written."""
+    for one in place.arrays if count is not None else ():
+        if isinstance(one, (Field, Array)):
+            call = Call.begin({"x": one}, out=count, out_name="count", **place.where)
+            refuse_shared(call, call.output(count.shape, count.dtype, "count"), call.input("x"), name="count")
 
 
 def explanation_of(function: Any, *arrays: Any, **named: Any) -> Explanation:

@@ -13,19 +13,22 @@ from pydp.algorithms.registry import Algorithm
 from pydp.cli.choice import ALGORITHM, WithAlgorithms, device_option
 
 _WORDS = {"true": "True", "false": "False", "none": "None"}
+_FLOATS = ("inf", "-inf", "nan")
 
 
 def _option(text: str) -> tuple[str, Any]:
     """``name=value`` as a keyword argument.
 
     The value is the array of a .npy file, a Python literal if it can be parsed as one, else the text itself. true,
-    false and none are accepted in lower case.
+    false and none are accepted in lower case; inf, -inf and nan are floats.
     """
     name, equals, value = text.partition("=")
     if not equals or not name.isidentifier():
         raise click.UsageError(f"{text!r} is neither a file nor an option of the form name=value")
     if value.endswith(".npy"):
         return name, load(value)
+    if value in _FLOATS:
+        return name, float(value)
     try:
         return name, ast.literal_eval(_WORDS.get(value, value))
     except (ValueError, SyntaxError, RecursionError, MemoryError):  # thousands of parentheses raise the last two

@@ -108,6 +108,12 @@ def check_events(wait_for: Any) -> list[cl.Event]:
     return list(events)
 
 
+def wait_on_host(wait_for: Any) -> None:
+    """Wait for the events of a call whose NumPy arguments the host reads."""
+    for event in check_events(wait_for):
+        event.wait()
+
+
 def in_order(queue: cl.CommandQueue) -> bool:
     """Whether the queue is in-order."""
     return not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE

@@ -420,6 +420,8 @@ def test_corrections(device: Any) -> None:
         for correction in (0, 1, 2.5):
             want = getattr(np, name)(x.astype(np.float64), 1, correction=correction)
             np.testing.assert_allclose(getattr(pydp, name)(x, 1, correction=correction), want, rtol=2e-5)
+        few = np.array([-2, 0], np.float32)
+        assert np.isnan(getattr(pydp, name)(few, ddof=10)) == name.startswith("nan")
 
 
 @pytest.mark.oclgrind

@@ -336,6 +336,7 @@ BAD = {
     "starts": (lambda x: pydp.run_length_encode(x, starts=2), "starts is 2"),
     "an axis": (lambda x: pydp.unique(x, axis=1), "axis=1 is out of range"),
     "an axis and a length": (lambda x: pydp.unique(x, axis=0, length=3), "length needs axis=None"),
+    "a count in x": (lambda x: pydp.unique(z := pydp.field(x[:1]), axis=0, count=z), "count shares memory with x"),
     "a count and an axis": (lambda x: pydp.unique(x, axis=0, count=3), "count is 3"),
     "equal_nan": (lambda x: pydp.unique(x, equal_nan=3), "equal_nan is 3"),
     "a count": (lambda x: pydp.run_length_encode(x, count=3), "count is 3"),

@@ -276,3 +276,40 @@ def test_calls_wait_for_events(device, name):
         assert np.array_equal(got.get(), want)
         late.finish()
         timer.join()
+
+
+def _put(values, **how):
+    target = np.zeros(2, np.int32)
+    pydp.put(target, [0, 1], values, **how)
+    return target
+
+
+X = np.arange(3, dtype=np.int32)
+LATE = {  # the call, an argument on the host before and after the events, and the result
+    "isin": (lambda a, **how: pydp.isin(np.arange(4), a, **how), [9, 9], [3, 1], [False, True, False, True]),
+    "put values": (_put, [9.5, 9.5], [1.5, 2.5], [1, 2]),
+    "take": (lambda a, **how: pydp.take(X, a, **how), [9, 9], [2, 1], [2, 1]),
+    "one count": (lambda a, **how: pydp.repeat(X, a, **how), [7], [2], [0, 0, 1, 1, 2, 2]),
+    "counts": (lambda a, **how: pydp.repeat(X, a, **how), [-1, 0, 0], [1, 0, 2], [0, 2, 2]),
+    "offsets": (lambda a, **how: pydp.segmented_reduce(X, a, **how), [9, 0, 3], [0, 1, 3], [0, 3]),
+    "sorted segments": (lambda a, **how: pydp.segmented_sort(X[::-1], a, **how), [9, 0, 3], [0, 1, 3], [2, 0, 1]),
+    "compress": (lambda a, **how: pydp.compress(a, X, **how), [0, 0, 0, 1], [1, 0, 1, 0], [0, 2]),
+    "setdiff1d": (lambda a, **how: pydp.setdiff1d(a, X, **how), [1, 1], [7, 2], [7]),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_arguments_on_the_host_are_read_after_events(device, name):
+    call, before, after, want = LATE[name]
+    a, event = np.array(before), cl.UserEvent(device.context)
+
+    def write() -> None:
+        a[...] = after
+        event.set_status(cl.command_execution_status.COMPLETE)
+
+    timer = threading.Timer(0.05, write)
+    timer.start()
+    try:
+        assert np.array_equal(call(a, device=device, wait_for=[event]), want)
+    finally:
+        timer.join()

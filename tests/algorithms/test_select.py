@@ -238,6 +238,8 @@ def test_compress_along_an_axis(device, shape):
             want = np.compress(mask, x, axis)
             for got in (pydp.compress(mask, x, axis), pydp.compress(pydp.field(mask), pydp.field(x), axis).get()):
                 assert got.shape == want.shape and np.array_equal(got, want), axis
+    count, mask = pydp.zeros((), np.int32), [1] * shape[0]
+    assert len(pydp.compress(mask, pydp.field(x), 0, count=count)) == int(count.get()) == shape[0]
     view = x.T[::-1]
     mask = [1] * max(view.shape[0] - 1, 0)
     assert np.array_equal(pydp.compress([*mask, 0, 0], view, 0), np.compress(mask, view, 0))

@@ -59,6 +59,12 @@ def test_the_keys_of_lexsort_are_files(device: Any) -> None:
         np.testing.assert_array_equal(np.load("y.npy"), np.lexsort(keys, axis))
 
 
+def test_infinity_is_a_number(device: Any) -> None:
+    np.save("v.npy", np.array([3, -4], np.float32))
+    assert "4." in _said("norm", "v.npy", "ord=inf", "-d", device.driver)
+    assert "3." in _said("norm", "v.npy", "ord=-inf", "-d", device.driver)
+
+
 def test_what_cannot_be_written(device: Any) -> None:
     said = _said("scan", "x.npy", "-o", "none/y.npy", "-d", device.driver, code=1)
     assert "none/y.npy cannot be written: No such file or directory" in said

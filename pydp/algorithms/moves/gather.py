@@ -16,7 +16,7 @@ from pydp.runtime.arrays.indexing import IndexOutOfRange
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
 from pydp.runtime.device.profile import Profile
-from pydp.runtime.placement import normal_input
+from pydp.runtime.placement import normal_input, wait_on_host
 from pydp.runtime.programs.program import Kernel, kernel
 from pydp.runtime.recording import recorded
 from pydp.space import MAX_RANK, merge_axes
@@ -171,7 +171,7 @@ def put(
     given = _index_array(ind, "ind")
     size = prod(getattr(a, "shape", ()))
     how = _checked(given, size, mode, where, "ind")
-    values = _values_for(a, v)
+    values = _values_for(a, v, wait_for)
     if not prod(given.shape):
         return
     if not prod(values.shape):
@@ -260,6 +260,7 @@ def _checked(indexes: Any, size: int, mode: Any, where: dict[str, Any], name: st
     if mode != "raise":
         return mode
     if isinstance(indexes, np.ndarray) and indexes.size <= _FEW:
+        wait_on_host(where["wait_for"])
         low, high = int(indexes.min()), int(indexes.max())
     else:
         places = {key: value for key, value in where.items() if key != "out"}
@@ -270,7 +271,7 @@ def _checked(indexes: Any, size: int, mode: Any, where: dict[str, Any], name: st
     return "negative" if low < 0 else "plain"
 
 
-def _values_for(a: Any, v: Any) -> Any:
+def _values_for(a: Any, v: Any, wait_for: Any) -> Any:
     """The values of put as an array; values that lose their fraction or sign are converted as by astype."""
     values = normal_input("v", v)
     dtype = getattr(a, "dtype", None)
@@ -279,5 +280,7 @@ def _values_for(a: Any, v: Any) -> Any:
     if values.dtype.kind == "c" and dtype.kind not in "bc":
         raise InvalidArgument(f"v has dtype {values.dtype}, but a has dtype {dtype}; real values are accepted")
     if isinstance(values, np.ndarray) and values.dtype != dtype:
-        values = values.astype(dtype)
+        wait_on_host(wait_for)
+        with np.errstate(invalid="ignore"):  # of NaN as an integer, as on a device
+            values = values.astype(dtype)
     return values

@@ -13,7 +13,7 @@ import numpy as np
 
 from pydp.algorithms import reductions
 from pydp.algorithms.arguments import axis_of, switch
-from pydp.algorithms.composed import Place, explanation_of, placed
+from pydp.algorithms.composed import Place, explanation_of, placed, refuse_count
 from pydp.algorithms.lengths import on_host as length_on_host
 from pydp.algorithms.lengths import whole
 from pydp.algorithms.lexsort import lexsort
@@ -31,7 +31,7 @@ from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.data import Array
 from pydp.runtime.call import Call
 from pydp.runtime.field.construct import field, zeros
-from pydp.runtime.placement import check_events, normal_input
+from pydp.runtime.placement import normal_input, wait_on_host
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
 
@@ -160,13 +160,13 @@ def unique(
         return _unique_slices(x, axis, wanted, count, length, wait_for, device, queue, spec)
     x = normal_input("x", whole(x, length))
     if length is not None:
-        for event in check_events(wait_for):
-            event.wait()
+        wait_on_host(wait_for)
         x = _leading(x, length, device, queue)
     place = {"device": device, "queue": queue}
     where = {**place, "wait_for": None, "spec": spec}
     if spec is not None or count is not None:  # check them before the sort is enqueued
         prepare(Heads(x, None, None, None, ("values",), equal_nan, count, spec), {**place, "wait_for": None})
+        refuse_count(placed({"x": x}, device, queue), count)
     order, unsorted, counters = None, None, None
     sorted_found = not (index or inverse) and finds_sorted(x, **place)
     if sorted_found:
@@ -255,6 +255,7 @@ def _checked_slices(
     numbers = np.broadcast_to(np.zeros((), np.int64), array.shape[at])
     request = Heads(numbers, None, None, None, ("values",), False, count, spec)
     prepare(request, {**place.where, "wait_for": None})
+    refuse_count(place, count)
     return place, at, request
 
 

@@ -269,7 +269,7 @@ def _explain_repeat(g: Given) -> Explanation:
     if hasattr(g, "counts"):
         checked = _decoded(g.values, g.counts, g.total_repeat_length)
     else:
-        checked = repeats_module.check(g.x, g.repeats, g.axis, g.total_repeat_length)
+        checked = repeats_module.check(g.x, g.repeats, g.axis, g.total_repeat_length, g.wait_for)
     place = placed({"x": checked.x}, g.device, g.queue)
     outer, n, inner = checked.sizes
     plan = repeats_module.plan_of(
@@ -305,7 +305,7 @@ def _explain_reduce(g: Given) -> Explanation:
 
 
 def _explain_sort(indexes: bool, g: Given) -> Explanation:
-    x, _, descending = sorts.check(g.x, g.offsets, g.descending)
+    x, _, descending = sorts.check(g.x, g.offsets, g.descending, g.wait_for)
     which = argsort if indexes else sort
     place = placed({"x": x, "offsets": g.offsets}, g.device, g.queue)
     how = {"descending": descending, "spec": g.spec, "device": place.device, "queue": g.queue, "wait_for": g.wait_for}

@@ -1,4 +1,4 @@
-"""``pydp.select``, ``compress``, ``flatnonzero``, ``nonzero`` and ``argwhere``: the elements of an array that meet a
+"""``pydp.select``, ``flatnonzero``, ``nonzero`` and ``argwhere``: the elements of an array that meet a
 condition, or their indexes, in order; also the partition by conditions of ``pydp.partition``.
 
 All are one kernel with other hooks: which elements are kept (a predicate, a mask, nonzero elements), and what is stored
@@ -9,25 +9,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import axis_of
-from pydp.algorithms.lengths import part_of, value_of, whole
-from pydp.algorithms.registry import Algorithm, register, vectors
+from pydp.algorithms.lengths import whole
+from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.select.policy import SelectSpec
 from pydp.algorithms.select.request import Request, check_choice, explained, launched
 from pydp.algorithms.select.results import columns, counted, counted_twice, rows, trimmed
 from pydp.algorithms.select.stream import select_in_pieces, too_large
-from pydp.errors import InvalidArgument, OutOfResources
+from pydp.errors import OutOfResources
 from pydp.model.explanation import Explanation, Given
-from pydp.runtime.placement import normal_input
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import Expected, host
 
-__all__ = ["SelectSpec", "argwhere", "compress", "flatnonzero", "nonzero", "select"]
+__all__ = ["SelectSpec", "argwhere", "flatnonzero", "nonzero", "select"]
 
 
 def select(
@@ -81,62 +78,6 @@ def selected(x: Any, predicate: Any, count: Any, **where: Any) -> Any:
     return _launched("select", x, None, predicate, count, None, **{"device": None, "spec": None, **where})[0]
 
 
-def compress(
-    mask: Any,
-    x: Any,
-    axis: int | None = None,
-    *,
-    count: Any = None,
-    length: Any = None,
-    device: Any = None,
-    queue: Any = None,
-    wait_for: Any = None,
-    spec: Any = None,
-) -> Any:
-    """Return the slices of `x` along an axis where `mask` is not zero, as ``numpy.compress``.
-
-    mask: array of bools or integers of rank 1, at most as long as the axis; slices of x beyond it are dropped. A NumPy
-    array or a list may be longer if it is zero beyond that. axis: an integer; None selects elements of `x` in C order.
-
-    With an axis, calls on Fields wait for the length of the result, `count` receives its number of elements, and
-    `length` is not accepted. x, count, length, spec, errors and source: see `select`.
-
-    >>> pydp.compress(np.array([True, False, True]), np.array([3, 1, 4]))
-    array([3, 4])
-    >>> pydp.compress([0, 1], np.array([[1, 2, 3], [4, 5, 6]]), axis=0)
-    array([[4, 5, 6]])
-    """
-    where = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    x, mask = _checked_compress(mask, x, axis, length)
-    if axis is None:
-        return _found(trimmed, "compress", x, mask, None, count, length, where)
-    if too_large("compress", x, mask, where):
-        raise OutOfResources(
-            f"compress along an axis needs an array that fits the device's largest buffer; x has {x.nbytes} bytes"
-        )
-    made, total, *_ = _launched("compress", x, mask, None, count, None, None, axis, **where)
-    at = axis_of(axis, len(x.shape))
-    before, after = x.shape[:at], x.shape[at + 1 :]
-    others = prod(before) * prod(after)
-    kept = value_of(total) // others if others else len(flatnonzero(mask, device=device, queue=queue))
-    return part_of(made, kept * others).reshape(*before, kept, *after)
-
-
-def _checked_compress(mask: Any, x: Any, axis: Any, length: Any) -> tuple[Any, Any]:
-    """(x, mask) as arrays. A mask that is longer than the axis is cut if all elements beyond it are zero."""
-    if mask is None:
-        raise InvalidArgument("mask is None; a bool or integer array of rank 1 is accepted")
-    if axis is not None and length is not None:
-        raise InvalidArgument(f"compress is given axis={axis!r} and length; length needs axis=None")
-    x = normal_input("x", x)
-    if isinstance(mask, (list, tuple)) and not mask:
-        return x, np.zeros(0, bool)
-    if length is not None or not isinstance(mask, (np.ndarray, list, tuple)):
-        return x, mask
-    given, n = np.asarray(mask), x.size if axis is None else x.shape[axis_of(axis, len(x.shape))]
-    return x, given[:n] if given.ndim == 1 and given.size > n and not given[n:].any() else mask
-
-
 def flatnonzero(
     x: Any, *, count: Any = None, length: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None,
     spec: Any = None,
@@ -186,6 +127,11 @@ def argwhere(
     return _found(rows, "argwhere", x, None, None, count, length, where)
 
 
+def masked(mask: Any, x: Any, count: Any, length: Any, where: dict[str, Any]) -> Any:
+    """The result of ``pydp.compress`` without an axis."""
+    return _found(trimmed, "compress", x, mask, None, count, length, where)
+
+
 def divided(
     x: Any, predicate: Any, mask: Any, second: Any, count: Any, length: Any, where: dict[str, Any]
 ) -> tuple[Any, ...]:
@@ -230,7 +176,6 @@ def _launched(
     count: Any,
     length: Any,
     second: Any = None,
-    axis: Any = None,
     *,
     device: Any,
     queue: Any,
@@ -239,7 +184,7 @@ def _launched(
 ) -> Any:
     """The results of a call with space for all elements, and the number of kept elements."""
     where = {"device": device, "queue": queue, "wait_for": wait_for}
-    return launched(Request(which, x, mask, predicate, count, spec, length, second, axis), where)
+    return launched(Request(which, x, mask, predicate, count, spec, length, second), where)
 
 
 # --- explanations and references -----------------------------------------------------------------------------
@@ -247,12 +192,9 @@ def _launched(
 
 def explain_selection(which: str, given: Given) -> Explanation:
     """Explain a call of the function named `which`."""
-    mask, predicate, second, axis = (getattr(given, name, None) for name in ("mask", "predicate", "second", "axis"))
-    x = given.x
-    if which == "compress":
-        x, mask = _checked_compress(mask, x, axis, given.length)
-    x, mask = whole(x, given.length), whole(mask, given.length)
-    request = Request(which, x, mask, predicate, given.count, given.spec, given.length, second, axis)
+    mask, predicate, second = (getattr(given, name, None) for name in ("mask", "predicate", "second"))
+    mask, x = whole(mask, given.length), whole(given.x, given.length)
+    request = Request(which, x, mask, predicate, given.count, given.spec, given.length, second)
     return explained(request, given.where)
 
 
@@ -267,10 +209,6 @@ def _select_reference(x: Any, predicate: Any = "x > 0", *, mask: Any = None) -> 
     x = host(x).reshape(-1)
     kept = kept_by(x, predicate, mask)
     return None if kept is None else [Expected(x[kept])]
-
-
-def _compress_reference(mask: Any, x: Any, axis: Any = None) -> list[Expected]:
-    return [Expected(np.compress(host(mask).reshape(-1) != 0, host(x), axis))]
 
 
 def _indexes_reference(function: Callable[[np.ndarray], Any], x: Any) -> list[Expected]:
@@ -295,17 +233,3 @@ for _function, _reference, _options in (
             benchmark="pydp.bench.bench_select",
         )
     )
-register(
-    Algorithm(
-        compress,
-        functools.partial(explain_selection, "compress"),
-        _compress_reference,
-        sizes=("1048576",),
-        shapes=vectors(2),
-        accepted=("N",),
-        operands=2,
-        dtype="uint8",
-        dtypes="biu",
-        benchmark="pydp.bench.bench_select",
-    )
-)

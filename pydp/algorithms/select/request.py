@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.algorithms.arguments import axis_of, by_key, check_same_shape, integer
+from pydp.algorithms.arguments import by_key, check_same_shape, integer
 from pydp.algorithms.lengths import check_limit, length_of, limit
 from pydp.algorithms.operators.predicate import Predicate, nonzero, predicate_of, three_parts
 from pydp.algorithms.reduce.passes import collapse
@@ -26,7 +26,7 @@ INDEXES = ("flatnonzero", "nonzero", "argwhere")
 
 
 class Request(NamedTuple):
-    """The arguments of a call of the function named `which`, other than the device. axis: of compress."""
+    """The arguments of a call of the function named `which`, other than the device."""
 
     which: str
     x: Any
@@ -36,7 +36,6 @@ class Request(NamedTuple):
     spec: Any
     length: Any = None
     second: Any = None
-    axis: Any = None
 
 
 class Prepared(NamedTuple):
@@ -111,9 +110,7 @@ def prepare(request: Request, where: dict[str, Any]) -> Prepared:
     if which in ("nonzero", "argwhere") and not shape:
         raise InvalidArgument(f"{which} is given an array of rank 0; arrays of rank 1 and more are accepted")
     mask = call.input("mask") if call.has("mask") else None
-    if request.axis is not None and mask is not None:
-        x, mask = _along_axis(x, mask, axis_of(request.axis, x.rank))
-    elif mask is not None:
+    if mask is not None:
         check_mask(mask, x, which)
     check_types(call, x.dtype, request.predicate is None)
     predicate = condition_of(request, x, mask)
@@ -174,28 +171,21 @@ def check_count(count: Any) -> None:
 def check_mask(mask: Operand, x: Operand, which: str) -> None:
     """Raise InvalidArgument for a mask of another dtype or shape."""
     if which == "compress":
-        _check_flat_mask(mask, x.size, "x")
+        check_flat_mask(mask, x.size, "x")
         return
     if mask.dtype != np.bool_ and mask.dtype != np.uint8:
         raise InvalidArgument(f"mask has dtype {mask.dtype}; bool and uint8 are accepted")
     check_same_shape("mask", mask, "x", x)
 
 
-def _check_flat_mask(mask: Operand, size: int, what: str) -> None:
-    if mask.dtype.kind not in "biu":
-        raise InvalidArgument(f"mask has dtype {mask.dtype}; bool and integers are accepted")
-    if len(mask.shape) != 1 or mask.size > size:
+def check_flat_mask(mask: Any, most: int, what: str) -> None:
+    """Raise InvalidArgument unless `mask` is an array of rank 1 with at most as many numbers as `what`."""
+    if mask.dtype.kind not in "biufc":
+        raise InvalidArgument(f"mask has dtype {mask.dtype}; bool and numbers are accepted")
+    if len(mask.shape) != 1 or mask.size > most:
         raise InvalidArgument(
-            f"mask has shape {mask.shape}; rank 1 and at most as many elements as {what}, {size}, are accepted"
+            f"mask has shape {mask.shape}; rank 1 and at most as many elements as {what}, {most}, are accepted"
         )
-
-
-def _along_axis(x: Operand, mask: Operand, axis: int) -> tuple[Operand, Operand]:
-    """(The first elements of x along an axis, as many as the mask has; the mask, broadcast to their shape)."""
-    _check_flat_mask(mask, x.shape[axis], f"axis {axis} of x")
-    shape = (*x.shape[:axis], mask.size, *x.shape[axis + 1 :])
-    strides = tuple(mask.strides[0] if a == axis else 0 for a in range(x.rank))
-    return x.view(shape, x.strides), mask.view(shape, strides)
 
 
 def check_types(call: Call, dtype: np.dtype, moved: bool) -> None:

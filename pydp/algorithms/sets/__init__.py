@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pydp.algorithms.arguments import switch
-from pydp.algorithms.composed import Place, explanation_of, placed, taken
+from pydp.algorithms.composed import Place, explanation_of, placed, refuse_count, taken
 from pydp.algorithms.merge import merge_by_key
 from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.runs import unique
@@ -63,6 +63,7 @@ def isin(
     if shape is not None:  # raises the errors of the search before anything is enqueued
         arrays = {"element": _layout(place.arrays[0]), "test_elements": shape}
         prepare(arrays, None, Search(found=True), spec, {"device": place.device})
+    place.after(wait_for)
     ordered = sort(place.field(place.arrays[1]), axis=None, **place.where, wait_for=wait_for)
     found = membership(given_element, ordered, inverted, **place.where, wait_for=wait_for, spec=spec)
     return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
@@ -103,6 +104,7 @@ def _operands(
     if spec is not None or count is not None:
         mask = np.broadcast_to(np.uint8(0), flat.shape)
         explanation_of(select, flat, mask=mask, count=count, spec=spec, device=place.device)
+    refuse_count(place, count)
     place.after(wait_for)
     one, other = (
         each.astype(dtype) if common and each.dtype != dtype else each
