@@ -378,6 +378,7 @@ register(
         explaining_pieces(_explain_histogram, "x", "weights"),
         _histogram_reference,
         sizes=("4194304",),
+        dtypes="biuf",
         numbers="spread",
         options={"bins": 256, "range": (-4.0, 4.0)},
         benchmark="pydp.bench.bench_histogram",

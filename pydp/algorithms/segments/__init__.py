@@ -332,7 +332,8 @@ def _reduce_reference(x: Any, offsets: Any, op: Any = "+") -> list[Expected] | N
     x, offsets = host(x), host(offsets).astype(np.int64)
     if op != "+" or x.dtype.kind not in "biu":
         return None
-    sums = np.append(0, np.cumsum(x, dtype=np.uint64 if x.dtype.kind == "u" else np.int64))
+    dtype = np.dtype(np.uint64 if x.dtype.kind == "u" else np.int64)
+    sums = np.concatenate([np.zeros(1, dtype), np.cumsum(x, dtype=dtype)])
     return [Expected(np.diff(sums[np.clip(offsets, 0, x.size)]).astype(sums.dtype))]
 
 

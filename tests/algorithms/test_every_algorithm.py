@@ -1,0 +1,150 @@
+"""Every registered algorithm against its reference, with arrays of any type, size and layout.
+
+Memory around inputs and results must keep its bytes, and results are written to memory with old values.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+import needs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from selections import Guarded
+
+import pydp
+from pydp.algorithms.registry import Algorithm, algorithms
+from pydp.tuning.reference import difference, expected, hosts
+
+ALGORITHMS = {name: one for name, one in algorithms().items() if one.operands and not name.startswith("random.")}
+DTYPES = {"b": "bool", "i": "int32", "u": "uint8", "f": "float32", "c": "complex64"}
+LIMITS = [255, 256, 257, 1023, 1024, 1025, 2047, 2048, 2049, 4095, 4096, 4097]
+SPECIAL = [np.nan, np.inf, -np.inf, -0.0, 0.5]
+OLD = 165  # of memory around arrays, and in results before the call
+
+View = Callable[[Any], Any]
+"""Selects the elements of an array within larger memory, of a NumPy array or a Field."""
+
+
+def sizes(data: st.DataObject, algorithm: Algorithm) -> tuple[int, ...]:
+    """A size that the algorithm accepts, with at most about 5,000 elements."""
+    if algorithm.name == "matmul":
+        rank = data.draw(st.sampled_from([1, 3, 4]))
+        return tuple(data.draw(st.lists(st.integers(0, 40), min_size=rank, max_size=rank)))
+    one = st.integers(0, 5000) | st.sampled_from(LIMITS)
+    if algorithm.name == "lexsort":
+        return data.draw(st.integers(1, 3)), data.draw(one)
+    rank = data.draw(st.integers(1, 3)) if "axes" in algorithm.accepted else 1
+    outer = data.draw(st.lists(st.integers(0, 9), min_size=rank - 1, max_size=rank - 1))
+    found = [*outer, data.draw(one) // max(prod(outer), 1)]
+    return tuple(data.draw(st.permutations(found)))
+
+
+def values(algorithm: Algorithm, at: int, shape: tuple[int, ...], dtype: np.dtype, rng: np.random.Generator) -> Any:
+    """The elements of the operand `at`."""
+    if algorithm.name.startswith("segmented") and at:  # offsets
+        inner = np.sort(rng.integers(0, shape[0] + 1, rng.integers(0, 40)))
+        return np.concatenate([[0], inner, [shape[0]]]).astype(np.int64)
+    if algorithm.name in ("take", "put") and at == 1:  # indexes
+        return rng.integers(-max(shape[0], 1), max(shape[0], 1), shape).astype(np.int64)
+    if algorithm.name == "histogram":
+        return rng.uniform(-5, 5, shape).astype(dtype)
+    if algorithm.name in ("prod", "nanprod") and dtype.kind in "fc":  # a product that overflows depends on its order
+        return rng.choice(np.array([1, -1, 1j if dtype.kind == "c" else 0], dtype), shape).astype(dtype)
+    counts, wide = algorithm.numbers == "counts", algorithm.numbers == "spread" and rng.random() < 0.5
+    x = rng.integers(0 if counts or dtype.kind in "bu" else -4, 2 if dtype.kind == "b" else 5, shape).astype(dtype)
+    if wide and dtype.kind in "iu":
+        x = rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype, endpoint=True)
+    if dtype.kind == "c":
+        x = x + 1j * rng.integers(-4, 5, shape).astype(dtype)
+    if dtype.kind == "f" and x.size and rng.random() < 0.5:
+        x.reshape(-1)[rng.integers(0, x.size, 1 + x.size // 50)] = rng.choice(np.array(SPECIAL, dtype))
+    return np.sort(x, axis=-1) if algorithm.numbers == "sorted" else x
+
+
+def surrounded(data: st.DataObject, shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, View]:
+    """(Memory that has old values everywhere, the array of this shape within it)."""
+    steps = [data.draw(st.sampled_from([1, 1, 1, 2, -1, -3])) for _ in shape]
+    reverse = data.draw(st.booleans())
+    wide = [5 + abs(step) * n + 3 for step, n in zip(steps, shape, strict=True)]
+    wide = wide[::-1] if reverse else wide
+    memory = np.full(prod(wide) * dtype.itemsize, OLD, np.uint8).view(dtype).reshape(wide)
+    slices = [
+        slice(5, 5 + step * n, step) if step > 0 else slice(5 - step * n, 5, step)
+        for step, n in zip(steps, shape, strict=True)
+    ]
+
+    def view(array: Any) -> Any:
+        return array if not shape else (array.T if reverse else array)[tuple(slices)]
+
+    assert view(memory).shape == shape
+    return memory, view
+
+
+def options_of(data: st.DataObject, algorithm: Algorithm, shape: tuple[int, ...]) -> dict[str, Any]:
+    """Keywords of a call; the axis may be one that the function does not accept together with the others."""
+    found = dict(algorithm.options)
+    parameters = inspect.signature(algorithm.function).parameters
+    if "axis" in parameters and "predicate" not in found and data.draw(st.booleans()):
+        found["axis"] = data.draw(st.none() | st.integers(-len(shape), len(shape) - 1))
+    axis = found.get("axis", -1)
+    n = prod(shape) if axis is None else shape[axis]
+    if algorithm.name == "top_k":
+        found["k"] = data.draw(st.integers(0, min(n, 40)))
+    if algorithm.name == "argpartition":
+        found["kth"] = data.draw(st.integers(0, max(n - 1, 0)))
+    if "keepdims" in parameters:
+        found["keepdims"] = data.draw(st.booleans())
+    return found
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_any_call(device: Any, name: str, data: st.DataObject) -> None:
+    algorithm = ALGORITHMS[name]
+    kinds = [kind for kind in algorithm.dtypes if needs.has(device, np.dtype(DTYPES[kind]))]
+    dtype = np.dtype(DTYPES[data.draw(st.sampled_from(kinds))])
+    size = sizes(data, algorithm)
+    shapes = algorithm.shapes(size) or []
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    on_device = data.draw(st.booleans())
+    memories, views, originals = [], [], []
+    for at, shape in enumerate(shapes):
+        x = values(algorithm, at, shape, np.dtype(algorithm.own_dtypes.get(at, dtype)), rng)
+        memory, view = surrounded(data, x.shape, x.dtype)
+        view(memory)[...] = x
+        originals.append(memory.copy())
+        memories.append(pydp.field(memory, device=device) if on_device else memory)
+        views.append(view)
+    operands = [view(memory) for view, memory in zip(views, memories, strict=True)]
+    args, options = algorithm.passed(operands, options_of(data, algorithm, shapes[0]))
+    with warnings.catch_warnings(action="ignore"):  # of NumPy, such as "mean of empty slice"
+        want = expected(algorithm.function, args, options)
+    if want is None:  # NumPy has no such call
+        return
+    given_out = None
+    if "out" in inspect.signature(algorithm.function).parameters and len(want) == 1 and data.draw(st.booleans()):
+        memory, view = surrounded(data, want[0].values.shape, want[0].values.dtype)
+        given_out = pydp.field(memory, device=device) if on_device else memory
+        options["out"], old = view(given_out), memory.copy()
+    with pytest.MonkeyPatch.context() as patch:
+        guarded = Guarded(patch)
+        result = algorithm.function(*args, **options, device=device)
+        if result is None:  # the first operand is changed in place
+            result = operands[0]
+            views[0](originals[0])[...] = want[0].values
+        why = difference(hosts(result), want)
+        assert why is None, (why, dtype, [one.strides for one in operands], options)
+        guarded.check(required=False)
+    for memory, original in zip(memories, originals, strict=True):
+        assert hosts(memory)[0].tobytes() == original.tobytes()
+    if given_out is not None:
+        view(old)[...] = view(hosts(given_out)[0])
+        assert hosts(given_out)[0].tobytes() == old.tobytes()
