@@ -26,6 +26,8 @@ def normal_input(name: str, value: Any) -> Any:
         if isinstance(value, np.ma.MaskedArray):
             raise InvalidArgument(f"{name} is a masked array and its mask would be lost; pass a plain array")
         return value
+    if value is None:
+        raise InvalidArgument(f"{name} is None; {ARRAYS} are accepted")
     if type(value).__module__.startswith("pydp."):
         raise InvalidArgument(f"{name} is a {type(value).__name__}; {ARRAYS} are accepted")
     try:

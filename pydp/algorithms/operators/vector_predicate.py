@@ -47,12 +47,12 @@ def vector_predicate(text: str, dtype: np.dtype, helpers: Set[tuple[str, str]] =
         return "", ""
     expressions = Expressions()
     source = expressions.value(vector_tree)
-    if not _is_condition(vector_tree):
+    if not _is_truth(vector_tree):
         source = f"({source} != ({vector_tree.type})(0))"
     return source, expressions.helper_text(helpers)
 
 
-def _is_condition(node: Node) -> bool:
+def _is_truth(node: Node) -> bool:
     return node.symbol == "!" or (node.kind == "binary" and node.symbol in (*_COMPARISONS, *_LOGIC))
 
 
@@ -66,7 +66,7 @@ def _is_equivalent(scalar: Node, vector: Node, element: Type) -> bool:
     if scalar.kind == "name":
         return True
     pairs = list(zip(scalar.children, vector.children, strict=True))
-    conditions = [_is_condition(child) for child in vector.children]
+    conditions = [_is_truth(child) for child in vector.children]
     if scalar.symbol == "!" or (scalar.kind == "binary" and scalar.symbol in _LOGIC):
         return all(conditions) and all(_is_equivalent(*pair, element) for pair in pairs)
     if any(conditions):
