@@ -127,8 +127,8 @@ def test_any_call(device: Any, name: str, data: st.DataObject) -> None:
     args, options = algorithm.passed(operands, options_of(data, algorithm, shapes[0]))
     with warnings.catch_warnings(action="ignore"):  # of NumPy, such as "mean of empty slice"
         want = expected(algorithm.function, args, options)
-    if want is None:  # NumPy has no such call
-        return
+    if want is None or not all(needs.has(device, one.values.dtype) for one in want):
+        return  # NumPy has no such call, or the device no such type
     given_out = None
     if "out" in inspect.signature(algorithm.function).parameters and len(want) == 1 and data.draw(st.booleans()):
         memory, view = surrounded(data, want[0].values.shape, want[0].values.dtype)
@@ -150,6 +150,7 @@ def test_any_call(device: Any, name: str, data: st.DataObject) -> None:
         assert hosts(given_out)[0].tobytes() == old.tobytes()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", [name for name, one in ALGORITHMS.items() if "f" in one.dtypes and name != "put"])
 def test_repeated_calls_have_the_same_bits(device: Any, name: str) -> None:
     algorithm = ALGORITHMS[name]
