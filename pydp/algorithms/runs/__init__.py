@@ -355,6 +355,7 @@ def _explain_slices(given: Given) -> Explanation:
     place, at, request = _checked_slices(given.x, given.axis, *how)
     found = explained("unique", request, {**place.where, "wait_for": None})
     shape = place.arrays[0].shape
+    found.title = f"unique of {tuple(shape)} {place.arrays[0].dtype} along axis {at} on {place.device.name}"
     slices, size = shape[at], prod(shape[:at]) * prod(shape[at + 1 :])
     found.choices.insert(0, f"lexsort sorts {slices} slices along axis {at} by their {size} element(s)")
     found.choices.insert(1, "equal neighbours get the same number; the specialization is that of runs of these numbers")
