@@ -31,14 +31,19 @@ GROUP = 256  # work-items of a work-group of element-wise kernels
 
 
 class Place(NamedTuple):
-    """Where a composed function runs. arrays: its arguments. kind: the first one, whose kind the results have. chosen:
-    the queue of the calls; None for a target that is not present."""
+    """Where a composed function runs. given: its arguments by name, as arrays. kind: the first one, whose kind the
+    results have. chosen: the queue of the calls; None for a target that is not present."""
 
     device: Any
     queue: Any
-    arrays: list[Any]
+    given: dict[str, Any]
     kind: Any
     chosen: Any = None
+
+    @property
+    def arrays(self) -> list[Any]:
+        """The arguments, as arrays."""
+        return list(self.given.values())
 
     @property
     def where(self) -> dict[str, Any]:
@@ -50,8 +55,9 @@ class Place(NamedTuple):
         events = placement.check_events(wait_for)
         if not events or self.chosen is None:
             return
-        if any(isinstance(one, np.ndarray) for one in self.arrays):  # the host copies them
-            placement.wait_on_host(wait_for)
+        if any(isinstance(one, np.ndarray) for one in self.arrays):  # copies to the device block the host anyway
+            for event in events:
+                event.wait()
         marker = cl.enqueue_marker(self.chosen, wait_for=events)
         for one in self.arrays:
             if isinstance(one, (Field, Array)):
@@ -65,8 +71,8 @@ class Place(NamedTuple):
         """An array as a Field. Raises UnsupportedOnDevice on a target that is not present."""
         if self.chosen is None:
             raise UnsupportedOnDevice(
-                f"{self.device.name} is a target to compile for, and this function consists of calls of others; such "
-                "functions can only be explained on a device"
+                f"{self.device.name} is a compile-only target; this function calls other functions of pydp and needs "
+                "a device that is present"
             )
         if isinstance(array, Field):
             return array
@@ -88,20 +94,19 @@ def placed(arrays: dict[str, Any], device: Any, queue: Any) -> Place:
     different devices."""
     values = {name: placement.normal_input(name, one) for name, one in arrays.items()}
     if getattr(device, "is_target", False):  # kernels are only compiled
-        return Place(device, queue, list(values.values()), next(iter(values.values())))
+        return Place(device, queue, values, next(iter(values.values())))
     wrapped = {name: Field.wrap(one) if isinstance(one, Array) else one for name, one in values.items()}
     place, chosen = placement.place(wrapped, [], device, queue)
-    ordered = list(values.values())
-    return Place(place, chosen if queue is not None else None, ordered, ordered[0], chosen)
+    return Place(place, chosen if queue is not None else None, values, next(iter(values.values())), chosen)
 
 
 def refuse_count(place: Place, count: Any) -> None:
     """Raise InvalidArgument if `count` shares memory with an array of the call, which is read after `count` is
     written."""
-    for one in place.arrays if count is not None else ():
+    for name, one in place.given.items() if count is not None else ():
         if isinstance(one, (Field, Array)):
-            call = Call.begin({"x": one}, out=count, out_name="count", **place.where)
-            refuse_shared(call, call.output(count.shape, count.dtype, "count"), call.input("x"), name="count")
+            call = Call.begin({name: one}, out=count, out_name="count", **place.where)
+            refuse_shared(call, call.output(count.shape, count.dtype, "count"), call.input(name), name="count")
 
 
 def explanation_of(function: Any, *arrays: Any, **named: Any) -> Explanation:

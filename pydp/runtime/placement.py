@@ -110,10 +110,12 @@ def check_events(wait_for: Any) -> list[cl.Event]:
     return list(events)
 
 
-def wait_on_host(wait_for: Any) -> None:
-    """Wait for the events of a call whose NumPy arguments the host reads."""
-    for event in check_events(wait_for):
-        event.wait()
+def wait_on_host(wait_for: Any, given: Any) -> None:
+    """Wait for the events of a call before the host reads `given`, if it is a NumPy array; numbers and lists do not
+    change."""
+    if isinstance(given, np.ndarray):
+        for event in check_events(wait_for):
+            event.wait()
 
 
 def in_order(queue: cl.CommandQueue) -> bool:

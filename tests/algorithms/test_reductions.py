@@ -379,7 +379,7 @@ def test_largest_norms_of_no_elements(device: Any) -> None:
         pydp.norm(np.zeros(0, np.float32), -np.inf)
     assert pydp.norm(np.zeros((0, 3), np.float32), -1) == 0 == pydp.norm(np.zeros((3, 0), np.float32), -np.inf)
     for shape, order in (((3, 0), -1), ((0, 3), -np.inf)):
-        with pytest.raises(pydp.InvalidArgument, match="smallest sum of magnitudes of a row or column"):
+        with pytest.raises(pydp.InvalidArgument, match="needs at least one"):
             pydp.norm(np.zeros(shape, np.float32), order)
 
 

@@ -225,6 +225,8 @@ def test_unique_slices(device, options):
 def test_unique_slices_of_special_values(device):
     x = integers(120, 17, 0, 2, "float32").reshape(40, 3)
     x[3, 1], x[7, 1], x[5], x[6] = np.nan, np.nan, 0.0, -0.0
+    for axis in (0, -1):
+        same([pydp.unique(x[:, 1], axis=axis)], [np.unique(x[:, 1], axis=axis)])
     for one in (x[::-2], x.T, (x + 1j * x[::-1]).astype(np.complex64)):
         for axis in (0, -1):
             same(pydp.unique(one, True, False, True, axis), np.unique(one, True, False, True, axis))
@@ -335,9 +337,13 @@ BAD = {
     "an operator": (lambda x: pydp.reduce_by_key(x, x, "nonsense"), "not the name of an operator"),
     "starts": (lambda x: pydp.run_length_encode(x, starts=2), "starts is 2"),
     "an axis": (lambda x: pydp.unique(x, axis=1), "axis=1 is out of range"),
-    "an axis and a length": (lambda x: pydp.unique(x, axis=0, length=3), "length needs axis=None"),
-    "a count in x": (lambda x: pydp.unique(z := pydp.field(x[:1]), axis=0, count=z), "count shares memory with x"),
-    "a count and an axis": (lambda x: pydp.unique(x, axis=0, count=3), "count is 3"),
+    "an axis and a length": (lambda x: pydp.unique(x.reshape(5, 1), axis=0, length=3), "length needs axis=None"),
+    "a count in x": (
+        lambda x: pydp.unique((z := pydp.field(x[:1])).reshape(1, 1), axis=0, count=z),
+        "count shares memory with x",
+    ),
+    "a count in elements": (lambda x: pydp.unique(z := pydp.field(x[:1]), count=z), "count shares memory with x"),
+    "a count and an axis": (lambda x: pydp.unique(x.reshape(5, 1), axis=0, count=3), "count is 3"),
     "equal_nan": (lambda x: pydp.unique(x, equal_nan=3), "equal_nan is 3"),
     "a count": (lambda x: pydp.run_length_encode(x, count=3), "count is 3"),
 }

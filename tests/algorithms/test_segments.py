@@ -295,6 +295,10 @@ LATE = {  # the call, an argument on the host before and after the events, and t
     "sorted segments": (lambda a, **how: pydp.segmented_sort(X[::-1], a, **how), [9, 0, 3], [0, 1, 3], [2, 0, 1]),
     "compress": (lambda a, **how: pydp.compress(a, X, **how), [0, 0, 0, 1], [1, 0, 1, 0], [0, 2]),
     "setdiff1d": (lambda a, **how: pydp.setdiff1d(a, X, **how), [1, 1], [7, 2], [7]),
+    "union1d": (lambda a, **how: pydp.union1d(a, X, **how), [1, 1], [7, 2], [0, 1, 2, 7]),
+    "lexsort": (lambda a, **how: pydp.lexsort((a,), **how), [1, 2], [7, 2], [1, 0]),
+    "slices": (lambda a, **how: pydp.compress(a, X.reshape(3, 1), 0, **how)[:, 0], [0, 0, 0, 1], [1, 0, 1, 0], [0, 2]),
+    "distinct slices": (lambda a, **how: pydp.unique(a.reshape(2, 1), axis=0, **how)[:, 0], [1, 1], [7, 2], [2, 7]),
 }
 
 

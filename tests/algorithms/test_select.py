@@ -246,6 +246,13 @@ def test_compress_along_an_axis(device, shape):
     assert "compress of" in str(pydp.explain(pydp.compress, mask, view, 0))
 
 
+def test_compress_checks_before_it_counts(device):
+    count = pydp.full((), 7, np.int64)
+    with pytest.raises(pydp.InvalidArgument, match="x: dtype"):
+        pydp.compress([1, 0, 1], np.zeros((3, 2), "M8[s]"), 0, count=count)
+    assert int(count.get()) == 7
+
+
 SCALARS = {"int32": None, "uint16": VECTOR, "float32": None, "int64": SIMT}
 """The types of any call, and the specialization of each: few different kernels are built."""
 
@@ -397,6 +404,10 @@ BAD = {
     "a short mask": (lambda x: pydp.select(x, mask=x[:3] > 0), r"mask has shape \(3,\); the shape of x, \(5,\)"),
     "a long mask": (lambda x: pydp.compress(np.ones(9, bool), x), "at most as many elements as x, 5"),
     "an axis": (lambda x: pydp.compress(x > 0, x, 1), "axis=1 is out of range"),
+    "a count in x": (
+        lambda x: pydp.compress([1, 1], (z := pydp.field(x[:4])).reshape(2, 2), 0, count=z[1:2]),
+        "count shares memory with x",
+    ),
     "an axis and a length": (lambda x: pydp.compress(x > 0, x, 0, length=2), "length needs axis=None"),
     "a mask longer than the axis": (
         lambda x: pydp.compress(x * 0 + 1, x.reshape(1, -1), 0),

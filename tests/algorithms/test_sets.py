@@ -82,7 +82,7 @@ def test_wrong_arguments(device):
         (lambda: pydp.setdiff1d(x, x, 7), "assume_unique is 7"),
         (lambda: pydp.setxor1d(x, x, spec={"block": 3}), "block is 3"),
         (lambda: pydp.union1d(x, x, count=3), "count is 3"),
-        (lambda: pydp.union1d(x, z := pydp.field(x[:1]), count=z), "count shares memory with x"),
+        (lambda: pydp.union1d(x, z := pydp.field(x[:1]), count=z), "count shares memory with ar2"),
         (lambda: pydp.explain(pydp.setdiff1d, x, x, count=3), "count is 3"),
     ):
         with pytest.raises(pydp.InvalidArgument, match=message):

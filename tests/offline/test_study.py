@@ -253,7 +253,7 @@ def test_sizes_of_every_algorithm(words: list[str], title: str, monkeypatch: pyt
             "cannot make an array of shape (10,) and type 'float33'",
         ),
         (["--target", "sm_90", "scan", "10", "axis=3"], "axis"),
-        (["--target", "sm_90", "lexsort", "2x3"], "consists of calls of others"),
+        (["--target", "sm_90", "lexsort", "2x3"], "calls other functions of pydp"),
         (["--target", "sm_90", "matmul", "2x3", "4x5"], "a of shape (2, 3) has 3 columns"),
     ],
 )

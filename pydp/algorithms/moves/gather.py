@@ -51,6 +51,8 @@ def take(
     """
     where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
     given = _index_array(indices)
+    if mode == "raise":
+        wait_on_host(wait_for, indices)
     how = _checked(given, _size_of(a, axis), mode, where)
     return _take(a, given, axis, how, **where)
 
@@ -170,6 +172,8 @@ def put(
     where = {"device": device, "queue": queue, "wait_for": wait_for}
     given = _index_array(ind, "ind")
     size = prod(getattr(a, "shape", ()))
+    if mode == "raise":
+        wait_on_host(wait_for, ind)
     how = _checked(given, size, mode, where, "ind")
     values = _values_for(a, v, wait_for)
     if not prod(given.shape):
@@ -260,7 +264,6 @@ def _checked(indexes: Any, size: int, mode: Any, where: dict[str, Any], name: st
     if mode != "raise":
         return mode
     if isinstance(indexes, np.ndarray) and indexes.size <= _FEW:
-        wait_on_host(where["wait_for"])
         low, high = int(indexes.min()), int(indexes.max())
     else:
         places = {key: value for key, value in where.items() if key != "out"}
@@ -280,7 +283,7 @@ def _values_for(a: Any, v: Any, wait_for: Any) -> Any:
     if values.dtype.kind == "c" and dtype.kind not in "bc":
         raise InvalidArgument(f"v has dtype {values.dtype}, but a has dtype {dtype}; real values are accepted")
     if isinstance(values, np.ndarray) and values.dtype != dtype:
-        wait_on_host(wait_for)
-        with np.errstate(invalid="ignore"):  # of NaN as an integer, as on a device
+        wait_on_host(wait_for, v)
+        with np.errstate(invalid="ignore"):  # NumPy would warn about NaN; the device does not
             values = values.astype(dtype)
     return values

@@ -220,7 +220,7 @@ def _of_expressions(name: str, dtype: np.dtype, body: str, expressions: Expressi
 
 
 def declarations_of(expressions: Expressions, dtype: np.dtype) -> str:
-    """What expressions need before their function, in a kernel on `dtype`."""
+    """The declarations that the function of the expressions needs in a kernel on `dtype`."""
     used = expressions.computes
     return (missing_declarations(dtype, used) if used else "") + expressions.helper_text()
 

@@ -16,7 +16,7 @@ from pydp.dtypes import c_name
 from pydp.errors import InvalidArgument
 
 _TRUTHS = ("<", ">", "<=", ">=", "==", "!=", "&&", "||", "!")
-_JOINTS = ("&", "|", "^")  # of conditions
+_BITWISE = ("&", "|", "^")
 
 
 @dataclass
@@ -64,9 +64,11 @@ class ExpressionFunctions:
 
 
 def _is_condition(tree: Node) -> bool:
-    """Whether an expression is a comparison or a test of numbers, or combines such ones."""
-    if tree.kind == "conditional" or (tree.kind == "binary" and tree.symbol in _JOINTS):
-        return all(_is_condition(one) for one in tree.children[tree.kind == "conditional" :])
+    """Whether an expression is a comparison, a test such as isnan, or conditions joined by operators."""
+    if tree.kind == "conditional":
+        return all(_is_condition(one) for one in tree.children[1:])
+    if tree.kind == "binary" and tree.symbol in _BITWISE:
+        return all(map(_is_condition, tree.children))
     if tree.kind == "call":
         return tree.symbol in TESTS
     return tree.symbol in _TRUTHS and tree.kind in ("unary", "binary")

@@ -371,7 +371,7 @@ def explain_norm(g: Given) -> Explanation:
     shape = tuple(1 if k == matrix.axis else size for k, size in enumerate(x.shape) if keepdims or k != matrix.axis)
     if matrix.initial is None and not shape[matrix.other]:
         raise InvalidArgument(
-            f"x has shape {x.shape}; ord={g.ord!r} is the smallest sum of magnitudes of a row or column; there is none"
+            f"x has shape {x.shape}; ord={g.ord!r} needs at least one {'column' if g.ord == -1 else 'row'}"
         )
     dtype = float_result("norm", x.dtype, None, True)
     dtype = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype

@@ -31,7 +31,7 @@ from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.data import Array
 from pydp.runtime.call import Call
 from pydp.runtime.field.construct import field, zeros
-from pydp.runtime.placement import normal_input, wait_on_host
+from pydp.runtime.placement import check_events, normal_input
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
 
@@ -138,10 +138,10 @@ def unique(
     elements count, see `select`; the call waits for it, because the sort needs their number, and the inverse has shape
     (length,).
 
-    axis: the distinct slices of `x` along this axis, in lexicographic order. The result has the shape of `x` with
-    another size of the axis, and the other results have rank 1. As in NumPy, a slice with a NaN equals no other. The
-    slices are sorted by each of their elements, the last one first; calls on Fields wait for the number of slices.
-    `length` is not accepted then.
+    axis: of an array of rank 2 and more: the distinct slices of `x` along this axis, in lexicographic order. The result
+    has the shape of `x` except along the axis, and the other results have rank 1. As in NumPy, a slice with a NaN
+    equals no other, and `equal_nan` has no effect. There is a sort for each element of a slice. Calls on Fields wait
+    for the number of slices. `length` is not accepted.
 
     The length of the results, spec and errors: as for `run_length_encode`. The elements are sorted, and the heads of
     their runs selected; with return_index or return_inverse, their indexes are sorted, too. On CPUs, elements that are
@@ -156,11 +156,13 @@ def unique(
     wanted = _wanted(return_index, return_inverse, return_counts)
     index, inverse, _ = wanted
     equal_nan = switch(equal_nan, "equal_nan")
+    axis = _axis_of_slices(x, axis)
     if axis is not None:
         return _unique_slices(x, axis, wanted, count, length, wait_for, device, queue, spec)
     x = normal_input("x", whole(x, length))
     if length is not None:
-        wait_on_host(wait_for)
+        for event in check_events(wait_for):
+            event.wait()
         x = _leading(x, length, device, queue)
     place = {"device": device, "queue": queue}
     where = {**place, "wait_for": None, "spec": spec}
@@ -182,6 +184,15 @@ def unique(
     if inverse:
         made[1 + index] = made[1 + index].reshape(x.shape)
     return made[0] if len(made) == 1 else tuple(made)
+
+
+def _axis_of_slices(x: Any, axis: Any) -> int | None:
+    """The axis; None for the only one, along which the slices are the elements."""
+    if axis is None:
+        return None
+    rank = normal_input("x", x).ndim
+    found = axis_of(axis, rank)
+    return None if rank == 1 else found
 
 
 def _wanted(*options: Any) -> tuple[bool, ...]:
@@ -233,12 +244,12 @@ def _unique_slices(
     columns = rows.transpose(1, 0).copy()
     keys = [columns[k] for k in reversed(range(columns.shape[0]))]
     order = lexsort(keys, **where) if keys else field(np.arange(n), device=place.device)
-    ordered = take(rows, order, axis=0, mode="wrap", **where) if n else rows
+    ordered = take(rows, order, axis=0, mode="clip", **where) if n else rows
     differs = reductions.any(ordered[1:] != ordered[:-1], axis=1, **where)
     numbers = concatenate([zeros(min(n, 1), np.int64, device=place.device), scan(differs, "+", **where)], **where)
     how = {**where, "wait_for": None, "spec": spec}
     _, first, *others = _found_in_order(numbers, order, (True, *wanted[1:]), False, count, **how)
-    found = take(source, first, axis=at, mode="wrap", **where) if n else source.copy()
+    found = take(source, first, axis=at, mode="clip", **where) if n else source.copy()
     return place.returned(found, *([first] if wanted[0] else []), *others)
 
 
@@ -333,7 +344,7 @@ def _explain_reduce(given: Given) -> Explanation:
 
 
 def _explain_unique(given: Given) -> Explanation:
-    if given.axis is not None:
+    if _axis_of_slices(given.x, given.axis) is not None:
         return _explain_slices(given)
     results = ("values", "lengths") if switch(given.return_counts, "return_counts") else ("values",)
     equal_nan = switch(given.equal_nan, "equal_nan")

@@ -19,7 +19,7 @@ from pydp.algorithms.segments.policy import SegmentSpec
 from pydp.algorithms.sort import argsort, sort
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, given
-from pydp.runtime.placement import normal_input
+from pydp.runtime.placement import normal_input, wait_on_host
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import Expected, host
 
@@ -108,7 +108,8 @@ def repeat(
     axis: the axis to repeat along; None repeats the elements in C order and returns an array of rank 1.
     total_repeat_length: the length of the result along the axis, as in ``jax.numpy.repeat``: the result is cut off, or
     the last element is repeated more often. With it, a call on Fields does not wait, unless `repeats` is a device array
-    of one element; without it, a call with an array of repeats waits for their sum.
+    of one element, or a NumPy array, which is read after the events in `wait_for`; without it, a call with an array of
+    repeats waits for their sum.
     spec: a :class:`pydp.algorithms.segments.policy.SegmentSpec`, or a mapping of some of its fields.
 
     Raises InvalidArgument for other repeats, axes and lengths, before anything is enqueued.
@@ -119,6 +120,7 @@ def repeat(
     Source: the inclusive sums of the repeats, then the merge path of the sums and the positions (Green, McColl, Bader
     2012).
     """
+    wait_on_host(wait_for, repeats)
     return repeats_module.repeated(
         repeats_module.check(x, repeats, axis, total_repeat_length, wait_for), spec, device, queue, wait_for
     )
@@ -149,6 +151,7 @@ def run_length_decode(
 
 
 def _decoded(values: Any, counts: Any, length: Any, wait_for: Any = None) -> repeats_module.Repeats:
+    wait_on_host(wait_for, counts)
     values, counts = normal_input("values", values), normal_input("counts", counts)
     if values.ndim != 1 or counts.shape != values.shape:
         raise InvalidArgument(
@@ -196,6 +199,7 @@ def segmented_reduce(
     ``cub::DeviceSegmentedReduce``.
     """
     where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
+    wait_on_host(wait_for, offsets)
     return reduction.run(reduction.prepare(x, offsets, op, init, dtype, spec, where))
 
 
@@ -269,7 +273,7 @@ def _explain_repeat(g: Given) -> Explanation:
     if hasattr(g, "counts"):
         checked = _decoded(g.values, g.counts, g.total_repeat_length)
     else:
-        checked = repeats_module.check(g.x, g.repeats, g.axis, g.total_repeat_length, g.wait_for)
+        checked = repeats_module.check(g.x, g.repeats, g.axis, g.total_repeat_length)
     place = placed({"x": checked.x}, g.device, g.queue)
     outer, n, inner = checked.sizes
     plan = repeats_module.plan_of(
@@ -305,7 +309,7 @@ def _explain_reduce(g: Given) -> Explanation:
 
 
 def _explain_sort(indexes: bool, g: Given) -> Explanation:
-    x, _, descending = sorts.check(g.x, g.offsets, g.descending, g.wait_for)
+    x, _, descending = sorts.check(g.x, g.offsets, g.descending)
     which = argsort if indexes else sort
     place = placed({"x": x, "offsets": g.offsets}, g.device, g.queue)
     how = {"descending": descending, "spec": g.spec, "device": place.device, "queue": g.queue, "wait_for": g.wait_for}

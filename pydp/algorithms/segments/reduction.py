@@ -22,7 +22,7 @@ from pydp.model.family import Key, Keyed
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
-from pydp.runtime.placement import normal_input, wait_on_host
+from pydp.runtime.placement import normal_input
 from pydp.runtime.programs.program import Kernel, kernel
 from pydp.tuning.choose import Choice, cached_plan, choose
 
@@ -50,16 +50,14 @@ class Prepared(NamedTuple):
     plan: ReducePlan | None
 
 
-def check_offsets(offsets: Any, n: int, whole: bool, wait_for: Any) -> Any:
-    """Check offsets of segments; those on the host are read after the events `wait_for`. whole: all elements belong to
-    segments."""
+def check_offsets(offsets: Any, n: int, whole: bool) -> Any:
+    """Check offsets of segments, whose values are read only on the host. whole: all elements belong to segments."""
     offsets = normal_input("offsets", offsets)
     if offsets.dtype.kind not in "iu" or offsets.dtype == np.uint64:
         raise InvalidArgument(f"offsets has dtype {offsets.dtype}; integers that int64 can hold are accepted")
     if offsets.ndim != 1 or not offsets.size:
         raise InvalidArgument(f"offsets has shape {offsets.shape}; rank 1 and at least one element are accepted")
     if isinstance(offsets, np.ndarray):
-        wait_on_host(wait_for)
         first, last = int(offsets[0]), int(offsets[-1])
         if (offsets[1:] < offsets[:-1]).any() or first < 0 or last > n:
             wrong = (offsets < 0) | (offsets > n)
@@ -79,7 +77,7 @@ def prepare(x: Any, offsets: Any, op: Any, init: Any, dtype: Any, spec: Any, whe
     x = normal_input("x", x)
     if x.ndim != 1:
         raise InvalidArgument(f"x has shape {x.shape}; an array of rank 1 is accepted")
-    offsets = check_offsets(offsets, x.size, False, where["wait_for"])
+    offsets = check_offsets(offsets, x.size, False)
     source = native(x.dtype)
     operator = operator_text(op, native(dtype) if dtype is not None else result_dtype(source, op))
     conversion(source, operator.dtype)

@@ -15,7 +15,7 @@ from pydp.dtypes import c_declarations, c_name, check_supported, dtype_text, mov
 from pydp.errors import InvalidArgument
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
-from pydp.runtime.placement import normal_input, wait_on_host
+from pydp.runtime.placement import check_events, normal_input
 from pydp.runtime.programs.program import Kernel, kernel
 from pydp.runtime.recording import recorded
 from pydp.tuning.choose import Choice, cached_plan, choose
@@ -75,10 +75,11 @@ def _counts(repeats: Any, n: int, wait_for: Any) -> tuple[Any, int]:
         raise InvalidArgument(f"repeats has dtype {counts.dtype}; integers that int64 can hold are accepted")
     if counts.ndim > 1 or (counts.size != 1 and counts.shape != (n,)):
         raise InvalidArgument(f"repeats has shape {counts.shape}; an integer or shape ({n},) is accepted")
-    if isinstance(counts, np.ndarray) or (counts.size == 1 and n != 1):
-        wait_on_host(wait_for)
-        counts = counts if isinstance(counts, np.ndarray) else counts.get()
-    else:
+    if counts.size == 1 and not isinstance(counts, np.ndarray) and n != 1:
+        for event in check_events(wait_for):
+            event.wait()
+        counts = counts.get()
+    if not isinstance(counts, np.ndarray):
         return counts.reshape(-1) if not counts.ndim else counts, 0
     if counts.size and counts.min() < 0:
         raise InvalidArgument(f"repeats has the negative value {counts.min()}; values of at least 0 are accepted")

@@ -20,28 +20,29 @@ from pydp.errors import InvalidArgument
 from pydp.model.explanation import given
 from pydp.runtime.call import Call
 from pydp.runtime.field.field import Field
-from pydp.runtime.placement import normal_input
+from pydp.runtime.placement import normal_input, wait_on_host
 from pydp.runtime.programs.program import kernel
 
 _SEGMENT = np.dtype(np.int32)
 _MOST = 1 << 31
 
 
-def check(x: Any, offsets: Any, descending: Any, wait_for: Any) -> tuple[Any, Any, bool]:
+def check(x: Any, offsets: Any, descending: Any) -> tuple[Any, Any, bool]:
     """Check the arguments of a sort of segments."""
     x = normal_input("x", x)
     if x.ndim != 1:
         raise InvalidArgument(f"x has shape {x.shape}; an array of rank 1 is accepted")
     if x.size >= _MOST:
         raise InvalidArgument(f"x has {x.size} elements; less than 2**31 are accepted")
-    return x, check_offsets(offsets, x.size, True, wait_for), switch(descending, "descending")
+    return x, check_offsets(offsets, x.size, True), switch(descending, "descending")
 
 
 def sorted_segments(
     indexes: bool, x: Any, offsets: Any, descending: Any, device: Any, queue: Any, wait_for: Any, spec: Any
 ) -> Any:
     """The sorted elements of each segment, or their indexes in x."""
-    x, offsets, descending = check(x, offsets, descending, wait_for)
+    wait_on_host(wait_for, offsets)
+    x, offsets, descending = check(x, offsets, descending)
     place = placed({"x": x, "offsets": offsets}, device, queue)
     where = place.where
     how: dict[str, Any] = {"descending": descending, "spec": spec, **where}

@@ -1,5 +1,5 @@
-"""``pydp.select``, ``flatnonzero``, ``nonzero`` and ``argwhere``: the elements of an array that meet a
-condition, or their indexes, in order; also the partition by conditions of ``pydp.partition``.
+"""``pydp.select``, ``flatnonzero``, ``nonzero`` and ``argwhere``: the elements of an array that meet a condition, or
+their indexes, in order; also the partition by conditions of ``pydp.partition``, and ``pydp.compress`` without an axis.
 
 All are one kernel with other hooks: which elements are kept (a predicate, a mask, nonzero elements), and what is stored
 for a kept element. Only the device knows how many elements are kept; see `results`.

@@ -1,7 +1,7 @@
 """Set operations on arrays, as in NumPy: ``isin``, ``union1d``, ``intersect1d``, ``setdiff1d``, ``setxor1d``.
 
-They are composed of sorts, binary searches and selections. No step waits for the device, therefore calls on Fields do
-not wait either.
+They are composed of sorts, binary searches and selections. No step waits for the device, therefore calls with two
+Fields do not wait either.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ def isin(
            [False,  True]])
     """
     given_element, tests, inverted = _checked_isin(element, test_elements, assume_unique, invert, kind)
-    place = placed({"element": given_element, "test_elements": tests}, device, queue)
+    place = placed({"element": element, "test_elements": test_elements}, device, queue)
     shape = np.broadcast_to(tests.dtype.type(0), (tests.size,)) if tests.dtype.kind in "biufc" else None
     if shape is not None:  # raises the errors of the search before anything is enqueued
         arrays = {"element": _layout(place.arrays[0]), "test_elements": shape}
         prepare(arrays, None, Search(found=True), spec, {"device": place.device})
     place.after(wait_for)
-    ordered = sort(place.field(place.arrays[1]), axis=None, **place.where, wait_for=wait_for)
+    ordered = sort(place.field(place.arrays[1]), axis=None, **place.where)
     found = membership(given_element, ordered, inverted, **place.where, wait_for=wait_for, spec=spec)
     return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
 
