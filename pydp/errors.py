@@ -11,6 +11,7 @@ __all__ = [
     "BuildFailed",
     "InvalidArgument",
     "NoUsableDevice",
+    "NothingRuns",
     "OutOfResources",
     "PydpError",
     "UnsupportedOnDevice",
@@ -34,6 +35,10 @@ class InvalidArgument(PydpError, ValueError):
 
 class UnsupportedOnDevice(PydpError):
     """The request is valid, but the device lacks a required feature (for example fp64); nothing was enqueued."""
+
+
+class NothingRuns(UnsupportedOnDevice):
+    """The call needs a device that is present; a compile-only target only explains and compiles kernels."""
 
 
 class BuildFailed(PydpError):

@@ -32,7 +32,10 @@ _BENCHMARK = "pydp.bench.bench_reductions"
 
 
 def _reference(function: Callable[..., Any], rounded: bool = False) -> Callable[..., list[Expected]]:
-    """The reference by a function of NumPy. rounded: results are within some units of the magnitudes of the input."""
+    """The reference by a function of NumPy.
+
+    rounded: results are within some units of the input's finite magnitudes.
+    """
 
     def reference(*arrays: Any, **named: Any) -> list[Expected]:
         given = [host(one) for one in arrays]
@@ -41,7 +44,7 @@ def _reference(function: Callable[..., Any], rounded: bool = False) -> Callable[
         if not rounded or values[0].dtype.kind not in "fc":
             return [Expected(one) for one in values]
         least = np.finfo(values[0].dtype).eps
-        scale = np.prod([float(np.max(np.abs(one), initial=1)) for one in given])
+        scale = np.prod([float(np.max(np.abs(one[np.isfinite(one)]), initial=1)) for one in given])
         return [Expected(one, 64 * least * (scale * scale + np.abs(np.nan_to_num(one)))) for one in values]
 
     return reference

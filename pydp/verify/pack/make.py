@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 import pydp
-from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
+from pydp.errors import BuildFailed, InvalidArgument, NothingRuns, UnsupportedOnDevice
 from pydp.local_memory import banks_of, degree
 from pydp.model.architectures import by_name, by_target
 from pydp.offline.compilers import compiled, missing, vendor_of
 from pydp.offline.reports import Resources
 from pydp.offline.study import faults_of, target_of
-from pydp.offline.target import Absent, Launch, NothingRuns, Target, dry_run
+from pydp.offline.target import Absent, Launch, Target, dry_run
 from pydp.runtime.programs.program import kernel
 from pydp.verify.check import NOT_IN_PACK, NotApplicable, first_line
 from pydp.verify.report import write_whole
