@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+import pydp.runtime.forks as _forks  # noqa: F401 - from now on, forks are detected
+
 _HOMES = {
     "Device": "pydp.runtime.drivers.devices",
     "devices": "pydp.runtime.drivers.devices",

@@ -62,8 +62,10 @@ class Algorithm:
     a module, its function is ``run(device, quick, only)``: only names the function to measure, or is "" for all.
 
     For `pydp run` and `pydp explain`: own_dtypes: the dtypes of operands, by position, that do not have the dtype of
-    the option ``--dtype``. more: more operands are accepted. passed: returns the positional and keyword arguments of a
-    call from the operands and the options. label: the name in commands, if it is not the name of the function.
+    the option ``--dtype``. own_values: functions that make the values of such operands from the shapes of all operands,
+    if the call refuses zeros and random numbers, such as offsets. more: more operands are accepted. passed: returns the
+    positional and keyword arguments of a call from the operands and the options. label: the name in commands, if it is
+    not the name of the function.
     """
 
     function: Callable[..., Any]
@@ -79,6 +81,7 @@ class Algorithm:
     options: Mapping[str, Any] = field(default_factory=dict)
     benchmark: str = ""
     own_dtypes: Mapping[int, str] = field(default_factory=dict)
+    own_values: Mapping[int, Callable[[Sequence[Shape]], np.ndarray]] = field(default_factory=dict)
     more: bool = False
     passed: Callable[[Sequence[Any], dict[str, Any]], Passed] = _in_order
     label: str = ""
@@ -127,10 +130,10 @@ def values_of(algorithm: Algorithm, shapes: Sequence[Shape], dtype: np.dtype) ->
     kinds = [np.dtype(algorithm.own_dtypes.get(at, dtype)) for at in range(len(shapes))]
     found = [_random(rng, shape, kind, algorithm.numbers) for shape, kind in zip(shapes, kinds, strict=True)]
     if algorithm.numbers == "counts":
-        return [np.abs(one) if one.dtype.kind == "i" else one for one in found]
+        found = [np.abs(one) if one.dtype.kind == "i" else one for one in found]
     if algorithm.numbers == "sorted":
-        return [np.sort(np.abs(one) if one.dtype.kind in "if" else one, axis=-1) for one in found]
-    return found
+        found = [np.sort(np.abs(one) if one.dtype.kind in "if" else one, axis=-1) for one in found]
+    return [algorithm.own_values[at](shapes) if at in algorithm.own_values else one for at, one in enumerate(found)]
 
 
 def _random(rng: np.random.Generator, shape: Shape, dtype: np.dtype, numbers: str) -> np.ndarray:

@@ -84,6 +84,13 @@ def explain(
         positions, operands = algorithm.positional(options), _shapes(algorithm, given, options)
         dtypes = [algorithm.own_dtypes.get(at, kind) for at in positions] + [kind] * len(operands)
         arrays = [_operand(one, own) for one, own in zip(operands, dtypes, strict=False)]
+        for place, at in enumerate(positions):
+            if (
+                len(arrays) == algorithm.operands
+                and at in algorithm.own_values
+                and not isinstance(operands[place], str)
+            ):
+                arrays[place] = algorithm.own_values[at]([one.shape for one in arrays])
         args, named = algorithm.passed(arrays, options)
         if target is not None:
             sources = _on_target(target, call, args, named)

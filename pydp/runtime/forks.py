@@ -3,7 +3,8 @@
 The threads of the driver do not exist in the child, and a driver lock that a thread held at the fork is never released.
 On PoCL and rusticl, every command hangs in the child, even in a new context. Intel's runtime works in the child unless
 commands were running at the fork, which no query reports. The child therefore uses no driver. A fork before the first
-use of OpenCL has no effect. Only forks by Python are detected, not those by C code.
+use of OpenCL has no effect. A fork is detected if it is made by Python, not by C code, and if pydp was imported before
+it.
 
     raise_if_lost()                 call before using a driver; warm calls rely on `Device.queue`, which raises
     on_loss(function)               `function` runs in such a child right after the fork
@@ -53,6 +54,11 @@ _used = False  # whether this process has used a driver
 _lost = False  # whether it was forked from a process that had used a driver
 _on_loss: list[Callable[[], None]] = []
 _locks: WeakSet[Any] = WeakSet()
+
+
+def is_lost() -> bool:
+    """Whether this process was forked after OpenCL was used."""
+    return _lost
 
 
 def raise_if_lost() -> None:

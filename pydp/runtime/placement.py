@@ -110,10 +110,10 @@ def check_events(wait_for: Any) -> list[cl.Event]:
     return list(events)
 
 
-def wait_on_host(wait_for: Any, given: Any) -> None:
-    """Wait for the events of a call before the host reads `given`, if it is a NumPy array; numbers and lists do not
+def wait_on_host(wait_for: Any, *given: Any) -> None:
+    """Wait for the events of a call before the host reads an argument, if it is a NumPy array; numbers and lists do not
     change."""
-    if isinstance(given, np.ndarray):
+    if wait_for is not None and any(isinstance(one, np.ndarray) for one in given):
         for event in check_events(wait_for):
             event.wait()
 

@@ -18,6 +18,7 @@ _DEPTH = 1 << 17  # sequential additions that may round a result; longer sums ar
 UFUNCS: dict[str, Any] = {
     "+": np.add, "min": np.minimum, "max": np.maximum, "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor,
 }  # fmt: skip
+"""NumPy's functions of the operators that references know."""
 _WIDER = {"float16": np.float64, "float32": np.float64, "complex64": np.complex128}
 
 
@@ -148,6 +149,16 @@ def wide(x: np.ndarray) -> np.ndarray:
 def eps(dtype: np.dtype) -> float:
     """The machine epsilon of a float or complex type."""
     return float(np.finfo(dtype).eps)
+
+
+def identity(op: str, dtype: np.dtype) -> Any:
+    """The result of an operator of `UFUNCS` for no elements."""
+    if op in ("min", "max"):
+        if dtype.kind == "f":
+            return np.inf if op == "min" else -np.inf
+        least, most = (False, True) if dtype.kind == "b" else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        return most if op == "min" else least
+    return dtype.type(-1 if dtype.kind == "i" else np.iinfo(dtype).max if dtype.kind == "u" else 1) if op == "&" else 0
 
 
 def rounding(x: np.ndarray) -> np.ndarray:

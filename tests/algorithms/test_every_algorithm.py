@@ -88,20 +88,45 @@ def surrounded(data: st.DataObject, shape: tuple[int, ...], dtype: np.dtype) -> 
     return memory, view
 
 
-def options_of(data: st.DataObject, algorithm: Algorithm, shape: tuple[int, ...]) -> dict[str, Any]:
-    """Keywords of a call; the axis may be one that the function does not accept together with the others."""
+CHOICES: dict[str, list[Any]] = {
+    "ddof": [0, 1, 2],
+    "mode": ["raise", "wrap", "clip"],
+    "n": [0, 1, 2],
+    "op": ["+", "min", "max"],
+    "side": ["left", "right"],
+}
+"""Values of parameters, for any algorithm that has them. Booleans are drawn as well."""
+NOT_DRAWN = [
+    ("pad", "mode"),  # another mode: its values are names such as "constant"
+    *((name, "assume_unique") for name in ALGORITHMS),  # NumPy's results are undefined if elements are equal
+]
+TUPLES = ("all", "any", "max", "mean", "min", "nanmax", "nanmin", "reduce", "std", "sum", "var")
+"""Algorithms for which axis= is also a tuple."""
+
+
+def options_of(data: st.DataObject, algorithm: Algorithm, shape: tuple[int, ...], dtype: np.dtype) -> dict[str, Any]:
+    """Keywords of a call; some of them the function may not accept together."""
     found = dict(algorithm.options)
     parameters = inspect.signature(algorithm.function).parameters
     if "axis" in parameters and "predicate" not in found and data.draw(st.booleans()):
-        found["axis"] = data.draw(st.none() | st.integers(-len(shape), len(shape) - 1))
+        axes = st.integers(-len(shape), len(shape) - 1)
+        found["axis"] = data.draw(axes if algorithm.name == "diff" else st.none() | axes)
+    if algorithm.name in TUPLES and data.draw(st.booleans()):
+        found["axis"] = tuple(data.draw(st.lists(st.sampled_from(range(len(shape))), unique=True)))
     axis = found.get("axis", -1)
-    n = prod(shape) if axis is None else shape[axis]
+    n = prod(shape) if axis is None or isinstance(axis, tuple) else shape[axis]
     if algorithm.name == "top_k":
         found["k"] = data.draw(st.integers(0, min(n, 40)))
     if algorithm.name == "argpartition":
         found["kth"] = data.draw(st.integers(0, max(n - 1, 0)))
-    if "keepdims" in parameters:
-        found["keepdims"] = data.draw(st.booleans())
+    for name, parameter in parameters.items():
+        values = [False, True] if isinstance(parameter.default, bool) else CHOICES.get(name)
+        if name not in found and values and (algorithm.name, name) not in NOT_DRAWN and data.draw(st.booleans()):
+            found[name] = data.draw(st.sampled_from(values[:1] if name == "op" and dtype.kind == "c" else values))
+    if "where" in parameters and data.draw(st.booleans()):
+        found["where"] = np.random.default_rng(data.draw(st.integers(0, 99))).random(shape) < 0.7
+        if "initial" in parameters:
+            found["initial"] = data.draw(st.integers(0, 1 if dtype.kind == "b" else 3))
     return found
 
 
@@ -125,7 +150,7 @@ def test_any_call(device: Any, name: str, data: st.DataObject) -> None:
         memories.append(pydp.field(memory, device=device) if on_device else memory)
         views.append(view)
     operands = [view(memory) for view, memory in zip(views, memories, strict=True)]
-    args, options = algorithm.passed(operands, options_of(data, algorithm, shapes[0]))
+    args, options = algorithm.passed(operands, options_of(data, algorithm, shapes[0], dtype))
     with warnings.catch_warnings(action="ignore"):  # of NumPy, such as "mean of empty slice"
         want = expected(algorithm.function, args, options)
     assume(want is not None and all(needs.has(device, one.values.dtype) for one in want))

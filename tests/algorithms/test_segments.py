@@ -298,6 +298,15 @@ LATE = {  # the call, an argument on the host before and after the events, and t
     "union1d": (lambda a, **how: pydp.union1d(a, X, **how), [1, 1], [7, 2], [0, 1, 2, 7]),
     "lexsort": (lambda a, **how: pydp.lexsort((a,), **how), [1, 2], [7, 2], [1, 0]),
     "slices": (lambda a, **how: pydp.compress(a, X.reshape(3, 1), 0, **how)[:, 0], [0, 0, 0, 1], [1, 0, 1, 0], [0, 2]),
+    "init of a scan": (lambda a, **how: pydp.scan(X, init=a, **how), 3, 4, [4, 5, 7]),
+    "init of runs": (lambda a, **how: pydp.scan_by_key(np.array([0.5, 0, 0]), X, init=a, **how), 3, 4, [4, 5, 7]),
+    "init of a reduction": (lambda a, **how: pydp.reduce(X, init=a, **how), 3, 4, 7),
+    "init of segments": (lambda a, **how: pydp.segmented_reduce(X, [0, 1, 3], init=a, **how), 3, 4, [4, 7]),
+    "initial": (lambda a, **how: pydp.max(X, initial=a, **how), 3, 4, 4),
+    "pad_width": (lambda a, **how: pydp.pad(X, a, **how), 0, 1, [0, 0, 1, 2, 0]),
+    "constant_values": (lambda a, **how: pydp.pad(X, 1, constant_values=a, **how), 3, 4, [4, 0, 1, 2, 4]),
+    "shift": (lambda a, **how: pydp.roll(X, a, **how), 2, 1, [2, 0, 1]),
+    "alpha": (lambda a, **how: pydp.matmul(X, X, alpha=a, **how), 2, 3, 15),
     "distinct slices": (lambda a, **how: pydp.unique(a.reshape(2, 1), axis=0, **how)[:, 0], [1, 1], [7, 2], [2, 7]),
 }
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from pydp.algorithms.registry import algorithms
 from pydp.cli import main
 
 
@@ -50,6 +51,15 @@ def test_the_words_of_run_are_accepted(
             continue
         result = CliRunner().invoke(main, [command, *words.split(), "-d", device.driver])
         assert result.exit_code == 0 and (command == "run" or said in result.output), result.output
+
+
+@pytest.mark.parametrize("name", [name for name, one in algorithms().items() if one.tunable])
+def test_every_algorithm_with_specializations_is_explained_for_sizes(device: Any, name: str) -> None:
+    one = algorithms()[name]
+    size = "x".join(str(min(int(part), 100)) for part in one.sizes[0].split("x"))
+    options = [f"{key}={value}" for key, value in one.options.items() if isinstance(value, (int, str))]
+    result = CliRunner().invoke(main, ["explain", name, size, *options, "-d", device.driver])
+    assert result.exit_code == 0, result.output
 
 
 @pytest.mark.host

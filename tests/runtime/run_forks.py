@@ -24,8 +24,26 @@ from pathlib import Path
 import numpy as np
 
 late_hooks: list[Callable[[], None]] = []  # called at a fork after pydp's own hook: hooks run in reverse order
+INTERRUPTED = {"interrupts_before_the_fork": "before", "interrupts_after_the_fork": "after_in_parent"}
+
+
+def register_behind_an_interrupt(when: str, register: Callable[..., None], **hooks: Callable[[], None]) -> None:
+    """Register hooks of forks; Ctrl-C comes when those of `when` begin. Finalizers must release again afterwards."""
+    # Functions of `signal` raise at once. After this one, the next hook that is not in C raises.
+    interrupt = functools.partial(getattr(ctypes.CDLL(None), "raise"), int(signal.SIGINT))
+    if when == "after_in_parent":  # these run in the order of registration
+        register(after_in_parent=interrupt)
+    register(**hooks)
+    if when == "before":  # and these in reverse
+        register(before=interrupt)
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=lambda: [hook() for hook in list(late_hooks)])
+    if sys.argv[-1] in INTERRUPTED:
+        os.register_at_fork = functools.partial(
+            register_behind_an_interrupt, INTERRUPTED[sys.argv[-1]], os.register_at_fork
+        )
 
 import pydp  # noqa: E402
 
@@ -293,6 +311,56 @@ def after_use_by_pyopencl_alone() -> None:
 
 
 @way
+def before_the_first_use_of_pydp() -> None:
+    """A program that has imported pydp and has used pyopencl alone."""
+    import pyopencl as cl
+
+    assert "pydp.runtime.drivers.devices" not in sys.modules
+    if os.environ.get("PYDP_DEVICE") != "intel":  # the loader finds no driver that pip has installed
+        cl.get_platforms()
+        child(lambda: refused(right))
+    right()
+
+
+@way
+def calls_of_compat() -> None:
+    import pyopencl as cl
+    import pyopencl.array
+
+    from pydp.compat.pyopencl.algorithm import KeyValueSorter, RadixSort
+    from pydp.compat.pyopencl.array import sum as array_sum
+    from pydp.compat.pyopencl.bitonic_sort import BitonicSort
+    from pydp.compat.pyopencl.elementwise import ElementwiseKernel
+    from pydp.compat.pyopencl.reduction import ReductionKernel
+    from pydp.compat.pyopencl.scan import InclusiveScanKernel
+
+    warnings.simplefilter("ignore", cl.CompilerWarning)  # Intel's compiler says that it has vectorized
+    device = pydp.device()
+    context, queue = device.context, device.queue
+    x = cl.array.to_device(queue, np.arange(1024, dtype=np.int32))
+    add = ElementwiseKernel(context, "int *x", "x[i] += 1", "add")
+    total = ReductionKernel(context, np.int32, "0", "a + b", "x[i]", "__global int *x")
+    running = InclusiveScanKernel(context, np.int32, "a + b", "0")
+    radix = RadixSort(context, "int *x", "x[i]", ["x"], key_dtype=np.int32)
+    calls = [
+        lambda: add(x),
+        lambda: total(x),
+        lambda: running(x),
+        lambda: radix(x, queue=queue),
+        lambda: KeyValueSorter(context)(queue, x, x, 2000, np.int32),
+        lambda: BitonicSort(context)(x),
+        lambda: array_sum(x),
+    ]
+    for call in calls[:3]:  # these are warm
+        call()
+    assert x.get()[1] >= 2
+    if device.driver == "intel":  # pyopencl's commands end in a child
+        child(lambda: [call() for call in calls])
+    else:
+        child(lambda: [refused(call) for call in calls])
+
+
+@way
 def multiprocessing_pool() -> None:
     right()
     with multiprocessing.get_context("fork").Pool(2) as pool:
@@ -416,21 +484,7 @@ def locks_of_rendering_and_files() -> None:
         thread.join()
 
 
-def interrupts_at(when: str) -> None:
-    """Ctrl-C when a hook of pydp begins: finalizers release again afterwards."""
-    register = os.register_at_fork
-    # Functions of `signal` raise at once. After this one, the next hook that is not in C raises.
-    interrupt = functools.partial(getattr(ctypes.CDLL(None), "raise"), int(signal.SIGINT))
-
-    def register_behind_an_interrupt(**hooks: Callable[[], None]) -> None:
-        if when == "after_in_parent":  # these run in the order of registration
-            register(after_in_parent=interrupt)
-        register(**hooks)
-        if when == "before":  # and these in reverse
-            register(before=interrupt)
-
-    assert "pydp.runtime.forks" not in sys.modules
-    os.register_at_fork = register_behind_an_interrupt
+def interrupted() -> None:
     from pydp.runtime import forks
 
     raised = []
@@ -442,12 +496,12 @@ def interrupts_at(when: str) -> None:
 
 @way
 def interrupts_before_the_fork() -> None:
-    interrupts_at("before")
+    interrupted()
 
 
 @way
 def interrupts_after_the_fork() -> None:
-    interrupts_at("after_in_parent")
+    interrupted()
 
 
 @way

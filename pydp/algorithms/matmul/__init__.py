@@ -36,6 +36,7 @@ from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import c_strides
 from pydp.runtime.call import Call
 from pydp.runtime.memory.host_memory import fresh
+from pydp.runtime.placement import wait_on_host
 from pydp.runtime.recording import recorded
 from pydp.tuning.choose import Choice, choose
 from pydp.tuning.reference import Expected, eps, host, wide
@@ -109,6 +110,7 @@ def matmul(
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
     given = _requested(epilogue)
+    wait_on_host(wait_for, alpha, beta)
     if needed(where, a, b, *_host_operands(given, a, b), result=_result_bytes(a, b)):
         return _in_pieces(a, b, alpha, beta, given, spec, where)
     return _matmul(a, b, alpha, beta, given, spec, where)

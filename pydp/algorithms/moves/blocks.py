@@ -20,7 +20,7 @@ from pydp.errors import InvalidArgument
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
-from pydp.runtime.placement import normal_input
+from pydp.runtime.placement import normal_input, wait_on_host
 from pydp.runtime.recording import recorded
 from pydp.space import MAX_RANK
 
@@ -71,6 +71,7 @@ def roll(
     >>> pydp.roll(np.array([1, 2, 3, 4, 5]), 2)
     array([4, 5, 1, 2, 3])
     """
+    wait_on_host(wait_for, shift)
     call = Call.begin({"a": a}, out=out, device=device, queue=queue, wait_for=wait_for)
     source = call.input("a")
     shifts = _shifts_of(shift, axis, source.rank)

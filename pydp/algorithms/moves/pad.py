@@ -15,7 +15,7 @@ from pydp.errors import InvalidArgument
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
-from pydp.runtime.placement import normal_input
+from pydp.runtime.placement import normal_input, wait_on_host
 from pydp.runtime.recording import recorded
 
 _MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
@@ -43,6 +43,7 @@ def pad(
     """
     if not isinstance(mode, str) or mode not in _MODES:
         raise InvalidArgument(f"mode is {mode!r}; {', '.join(map(repr, _MODES))} are accepted")
+    wait_on_host(wait_for, pad_width, constant_values)
     rank = len(normal_input("array", array).shape)
     widths = _pairs(pad_width, rank, "pad_width")
     if widths.size and (widths.dtype.kind not in "iu" or widths.min() < 0):

@@ -33,6 +33,7 @@ from pydp.groups.barrier_plan import describe_barriers
 from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
+from pydp.runtime.placement import wait_on_host
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
 
@@ -96,6 +97,7 @@ def _reduced(
     x: Any, op: Any, axis: Any, keepdims: Any, init: Any, length: Any, dtype: Any,
     *, out: Any, device: Any, queue: Any, wait_for: Any, spec: Any,
 ) -> Any:  # fmt: skip
+    wait_on_host(wait_for, init)
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
     if needed(where, x, result=_result_bytes(x, op, axis, dtype)):
         if length is not None:

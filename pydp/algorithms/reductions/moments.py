@@ -275,7 +275,8 @@ def nanvar(
     x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
     the dtype of the result, a float; the default is the dtype of `x` if it is a float, of its parts if it is complex,
     else float64. keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where
-    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN.
+    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN for
+    floats, and NaN or infinite for other dtypes, as in NumPy.
     correction: another name of ddof. out: array for the result.
 
     See :func:`var` for the accuracy. It is NaN if there are no elements that are not NaN, without a warning. Raises
@@ -309,7 +310,8 @@ def nanstd(
     x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes. dtype:
     the dtype of the result, a float; the default is the dtype of `x` if it is a float, of its parts if it is complex,
     else float64. keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where
-    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN.
+    they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN for
+    floats, and NaN or infinite for other dtypes, as in NumPy.
     correction: another name of ddof. out: array for the result.
 
     It is the square root of :func:`nanvar`. It is NaN if there are no elements that are not NaN, without a warning.

@@ -20,6 +20,7 @@ from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
+from pydp.runtime.placement import wait_on_host
 
 FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 
@@ -66,6 +67,7 @@ def _prepare(request: Request) -> _Prepared:
         raise OutOfResources(
             f"{request.name} is given {first.nbytes} bytes, more than the device's largest buffer; reduce parts of x"
         )
+    wait_on_host(request.where.get("wait_for"), request.initial)
     device_initial = request.initial if request.initial is not None and is_device_init(request.initial) else None
     call = Call.begin({**request.inputs, "initial": device_initial}, outputs=request.outputs, **request.where)
     inputs = [call.input(name) for name, value in request.inputs.items() if value is not None or name == "x"]

@@ -17,8 +17,9 @@ from pydp.algorithms.scan.request import Request, prepare, request_of
 from pydp.errors import OutOfResources
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.arrays.operand import Operand
+from pydp.runtime.placement import wait_on_host
 from pydp.runtime.recording import recorded
-from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
+from pydp.tuning.reference import UFUNCS, Expected, host, identity, rounding, wide
 
 __all__ = ["ScanSpec", "scan"]
 
@@ -98,6 +99,7 @@ def _scanned(
     x: Any, op: Any, axis: Any, exclusive: Any, reverse: Any, init: Any, segments: Any, length: Any, dtype: Any,
     strategy: Any, *, out: Any, device: Any, queue: Any, wait_for: Any, spec: Any,
 ) -> Any:  # fmt: skip
+    wait_on_host(wait_for, init)
     request = request_of(op, axis, exclusive, reverse, init, segments, dtype, strategy, spec, length)
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
     heads = request.segments[1] if on_host(request.segments[1]) else None
@@ -188,15 +190,23 @@ def _why_strategy(profile: Any, spec: ScanSpec) -> str:
     return f"strategy {spec.strategy!r}: requested, or this driver has no forward progress between work-groups"
 
 
-def _reference(x: Any, op: Any = "+", *, axis: Any = -1) -> list[Expected] | None:
-    ufunc = UFUNCS[op]
+def _reference(
+    x: Any, op: Any = "+", *, axis: Any = -1, exclusive: Any = False, reverse: Any = False
+) -> list[Expected] | None:
     x = host(x)
-    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
+    x = np.moveaxis(x.reshape(-1) if axis is None else x, -1 if axis is None else axis, -1)
+    x = x[..., ::-1] if reverse else x
     dtype = np.dtype(np.int64) if x.dtype.kind == "b" and op == "+" else x.dtype
-    right = ufunc.accumulate(wide(x), axis=axis, dtype=wide(np.zeros(0, dtype)).dtype)
-    if dtype.kind not in "fc" or op != "+":
-        return [Expected(right.astype(dtype))]
-    return [Expected(right.astype(dtype), np.moveaxis(rounding(np.moveaxis(x, axis, -1)), -1, axis))]
+    sums = UFUNCS[op].accumulate(wide(x), axis=-1, dtype=wide(np.zeros(0, dtype)).dtype)
+    tolerance = rounding(x) if dtype.kind in "fc" and op == "+" else np.zeros(x.shape)
+    if exclusive and x.size:
+        sums[..., 1:] = sums[..., :-1].copy()
+        sums[..., 0] = identity(op, dtype)
+    step = -1 if reverse else 1
+    sums, tolerance = (
+        np.moveaxis(one[..., ::step], -1, 0 if axis is None else axis) for one in (sums.astype(dtype), tolerance)
+    )
+    return [Expected(sums, tolerance)]
 
 
 register(

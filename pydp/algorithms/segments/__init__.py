@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from pydp.algorithms.arguments import check_same_shape, switch
 from pydp.algorithms.composed import explanation_of, placed
-from pydp.algorithms.registry import Algorithm, register, vectors
+from pydp.algorithms.registry import Algorithm, Shape, register, vectors
 from pydp.algorithms.scan import scan
 from pydp.algorithms.segments import reduction, sorts
 from pydp.algorithms.segments import repeats as repeats_module
@@ -21,7 +22,7 @@ from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, given
 from pydp.runtime.placement import normal_input, wait_on_host
 from pydp.runtime.recording import recorded
-from pydp.tuning.reference import Expected, host
+from pydp.tuning.reference import UFUNCS, Expected, host, identity
 
 __all__ = [
     "SegmentSpec",
@@ -73,6 +74,7 @@ def scan_by_key(
     place = placed({"keys": keys, "values": values}, device, queue)
     described = {**how, "segments": _flags_like(keys), "device": place.device}
     explanation_of(scan, values, op, **described)  # raises its errors before anything is enqueued
+    wait_on_host(wait_for, init)
     place.after(wait_for)
     flags = sorts.head_flags(place.field(keys), axis, switch(reverse, "reverse"), place.where, wait_for)
     return scan(values, op, segments=("flags", flags), device=place.device, **how)
@@ -199,7 +201,7 @@ def segmented_reduce(
     ``cub::DeviceSegmentedReduce``.
     """
     where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
-    wait_on_host(wait_for, offsets)
+    wait_on_host(wait_for, offsets, init)
     return reduction.run(reduction.prepare(x, offsets, op, init, dtype, spec, where))
 
 
@@ -318,14 +320,23 @@ def _explain_sort(indexes: bool, g: Given) -> Explanation:
     return found
 
 
-def _scan_reference(keys: Any, values: Any, op: Any = "+") -> list[Expected] | None:
+def _scan_reference(
+    keys: Any, values: Any, op: Any = "+", *, exclusive: Any = False, reverse: Any = False
+) -> list[Expected] | None:
     keys, values = host(keys), host(values)
-    if keys.ndim != 1 or op != "+" or values.dtype.kind not in "iu":
+    if keys.ndim != 1 or values.dtype.kind not in "biu":
         return None
-    sums = np.cumsum(values, dtype=values.dtype)
+    if reverse:
+        keys, values = keys[::-1], values[::-1]
+    dtype = np.dtype(np.int64) if values.dtype.kind == "b" and op == "+" else values.dtype
     heads = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))[: keys.size]
-    before = np.repeat(sums[heads] - values[heads], np.diff(heads, append=keys.size))
-    return [Expected(sums - before)]
+    found = np.empty(values.shape, dtype)
+    for run in map(slice, heads, [*heads[1:], keys.size]):
+        UFUNCS[op].accumulate(values[run], dtype=dtype, out=found[run])
+    if exclusive and found.size:
+        found[1:] = found[:-1].copy()
+        found[heads] = identity(op, dtype)
+    return [Expected(found[::-1] if reverse else found)]
 
 
 def _repeat_reference(x: Any, repeats: Any = 1, axis: Any = None) -> list[Expected]:
@@ -334,18 +345,32 @@ def _repeat_reference(x: Any, repeats: Any = 1, axis: Any = None) -> list[Expect
 
 def _reduce_reference(x: Any, offsets: Any, op: Any = "+") -> list[Expected] | None:
     x, offsets = host(x), host(offsets).astype(np.int64)
-    if op != "+" or x.dtype.kind not in "biu":
+    if x.dtype.kind not in "biu":
         return None
-    dtype = np.dtype(np.uint64 if x.dtype.kind == "u" else np.int64)
-    sums = np.concatenate([np.zeros(1, dtype), np.cumsum(x, dtype=dtype)])
-    return [Expected(np.diff(sums[np.clip(offsets, 0, x.size)]).astype(sums.dtype))]
+    dtype = x.dtype if op != "+" else np.dtype(np.uint64 if x.dtype.kind == "u" else np.int64)
+    starts, ends = np.clip(offsets[:-1], 0, x.size), np.clip(offsets[1:], 0, x.size)
+    found = np.full(len(starts), identity(op, dtype), dtype)
+    filled = np.flatnonzero(starts < ends)
+    if filled.size:  # the elements between two of these segments, if any, begin one that is dropped
+        places = np.stack([starts[filled], ends[filled]], axis=-1).reshape(-1)
+        padded = np.append(x.astype(dtype), found[:1])
+        found[filled] = UFUNCS[op].reduceat(padded, places)[::2]
+    return [Expected(found)]
 
 
-def _sort_reference(indexes: bool, x: Any, offsets: Any) -> list[Expected]:
+def _sort_reference(indexes: bool, x: Any, offsets: Any, *, descending: Any = False) -> list[Expected]:
     x, offsets = host(x), np.clip(host(offsets).astype(np.int64), 0, host(x).size)
     segments = np.searchsorted(offsets[1:], np.arange(x.size), "right")
-    order = np.lexsort((x, segments))
+    step = -1 if descending else 1  # stable: descending, it is the order of the reversed elements, reversed
+    order = np.lexsort((x[::step], step * segments[::step]))[::step]
+    order = x.size - 1 - order if descending else order
     return [Expected(order.astype(np.int64) if indexes else x[order])]
+
+
+def _even_offsets(shapes: Sequence[Shape]) -> np.ndarray:
+    """Offsets of segments of nearly the same length."""
+    (elements,), (offsets,) = shapes
+    return np.linspace(0, elements, offsets).astype(np.int64)
 
 
 _FLAT: dict[str, Any] = {
@@ -375,6 +400,7 @@ for _function, _explain_function, _reference in (
             dtypes="iu",
             dtype="int32",
             numbers="sorted",
+            own_values={1: _even_offsets},
             **_FLAT,
         )
     )

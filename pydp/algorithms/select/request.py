@@ -161,7 +161,7 @@ def check_choice(request: Request) -> None:
 def check_count(count: Any) -> None:
     """Raise InvalidArgument unless `count` is an array of one int32 or int64."""
     if not hasattr(count, "dtype") or not hasattr(count, "shape") or isinstance(count, np.generic):
-        raise InvalidArgument(f"count is {count!r}; a Field or pyopencl Array of one int32 or int64 is accepted")
+        raise InvalidArgument(f"count is {count!r}; an array of one int32 or int64 is accepted")
     if count.dtype not in _COUNTS or count.shape not in ((), (1,)):
         raise InvalidArgument(
             f"count has shape {count.shape} and dtype {count.dtype}; one int32 or int64 of shape () or (1,) is accepted"

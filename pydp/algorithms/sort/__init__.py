@@ -77,7 +77,7 @@ def sort(
     first one must come first. It must be a strict weak order.
     Without key and less, numbers are sorted as in NumPy (NaN last, complex numbers by real part first), and records are
     compared member by member.
-    descending: reverse the order.
+    descending: the largest element first, NaN before it; equal elements keep their order.
     bits: (low, end): compare the bits low .. end - 1 of integer keys only, as CUB's begin_bit and end_bit. Bit 0 is the
     lowest. The highest bit of signed integers is inverted first, so that it orders negative numbers before others.
     Elements with equal bits keep their order. None: all bits. Keys of other dtypes, key= and less= are not accepted.
@@ -443,20 +443,31 @@ def _explain(which: str, given: Given) -> Explanation:
     return Explanation(which, facts, choices, sources_of(plan.kernels.all_kernels()))
 
 
-def _sort_reference(x: Any, *, axis: Any = -1) -> list[Expected]:
-    return [Expected(np.sort(host(x), axis=axis, kind="stable"))]
+def _sort_reference(x: Any, *, axis: Any = -1, descending: Any = False) -> list[Expected]:
+    x = host(x)
+    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
+    return [Expected(np.take_along_axis(x, _order(x, axis, descending), axis))]
 
 
-def _argsort_reference(x: Any, *, axis: Any = -1) -> list[Expected]:
-    return [Expected(np.argsort(host(x), axis=axis, kind="stable").astype(np.int64))]
+def _argsort_reference(x: Any, *, axis: Any = -1, descending: Any = False) -> list[Expected]:
+    x = host(x)
+    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
+    return [Expected(_order(x, axis, descending).astype(np.int64))]
 
 
-def _sort_by_key_reference(keys: Any, values: Any, *, axis: Any = -1) -> list[Expected]:
+def _sort_by_key_reference(keys: Any, values: Any, *, axis: Any = -1, descending: Any = False) -> list[Expected]:
     keys, values = host(keys), host(values)
     if axis is None:
         keys, values, axis = keys.reshape(-1), values.reshape(-1), 0
-    order = np.argsort(keys, axis=axis, kind="stable")
+    order = _order(keys, axis, descending)
     return [Expected(np.take_along_axis(one, order, axis)) for one in (keys, values)]
+
+
+def _order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
+    """The order of a stable sort: descending, it is that of the reversed elements, reversed."""
+    if not descending:
+        return np.argsort(x, axis=axis, kind="stable")
+    return x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis=axis, kind="stable"), axis)
 
 
 def _scratch_layout(shape: tuple[int, ...], dtype: np.dtype, carried: np.dtype | None, positions: bool) -> np.ndarray:

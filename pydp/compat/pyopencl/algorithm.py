@@ -22,7 +22,7 @@ from pyopencl.tools import (
 from pytools import memoize_method
 
 from pydp.compat.pyopencl import direct
-from pydp.compat.pyopencl.devices import build, has_double, mapping_of, scratch
+from pydp.compat.pyopencl.devices import build, check_process, has_double, mapping_of, scratch
 from pydp.compat.pyopencl.rebind import overrides
 from pydp.compat.pyopencl.scan import GenericScanKernel, ScanTemplate
 
@@ -242,6 +242,7 @@ class RadixSort(original.RadixSort):
         if kwargs:
             raise TypeError(f"invalid keyword arguments: {set(kwargs)}")
         first = args[self.first_array_arg_idx]
+        check_process((queue or first.queue).context)
         if key_bits is not None and key_bits <= 0:
             return self._copies(args, queue or first.queue, allocator or first.allocator, wait_for)
         if self._passes is None:
@@ -453,6 +454,7 @@ class KeyValueSorter(original.KeyValueSorter):
         wait_for: Any = None,
     ) -> tuple[Any, Any, Any]:
         """Group `values` by `keys`: the starts of the groups (`nkeys` + 1), the grouped values, and the event."""
+        check_process(self.context)
         if overrides(self, original.KeyValueSorter, "get_kernels"):
             return super().__call__(queue, keys, values, nkeys, starts_dtype, allocator, wait_for)
         allocator = allocator or values.allocator

@@ -8,7 +8,9 @@ import pyopencl as cl
 import pyopencl.bitonic_sort as original
 
 from pydp.algorithms.sort import sort, sort_by_key
+from pydp.compat.pyopencl.devices import check_process
 from pydp.compat.pyopencl.rebind import overrides
+from pydp.runtime.forks import is_lost
 
 __all__ = ["BitonicSort"]
 
@@ -20,12 +22,14 @@ def __getattr__(name: str) -> Any:
 class BitonicSort(original.BitonicSort):
     """Sorts an array in place, along an axis: :class:`pyopencl.bitonic_sort.BitonicSort`. The sort is stable.
 
-    A subclass with other ``get_program`` or ``sort_b_prepare_wl`` runs as it does in pyopencl.
+    A subclass with other ``get_program`` or ``sort_b_prepare_wl`` runs as it does in pyopencl, and so do calls in a
+    forked process.
     """
 
     def __call__(self, arr: Any, idx: Any = None, queue: Any = None, wait_for: Any = None, axis: int = 0) -> Any:
         """Sort `arr`, and permute `idx` likewise: `arr` and the event."""
-        if overrides(self, original.BitonicSort, "get_program", "sort_b_prepare_wl"):
+        check_process(self.context)
+        if is_lost() or overrides(self, original.BitonicSort, "get_program", "sort_b_prepare_wl"):
             return super().__call__(arr, idx, queue, list(wait_for or ()), axis)
         queue = queue or arr.queue
         waits = [*(wait_for or ()), *arr.events]

@@ -8,7 +8,8 @@ from typing import Any
 
 import pyopencl as cl
 
-from pydp.runtime.device.quirks import Quirks, quirks_of
+from pydp.runtime import forks
+from pydp.runtime.device.quirks import Quirks, driver_key, quirks_of
 from pydp.runtime.programs.template import render
 
 
@@ -38,6 +39,15 @@ def lanes_of(devices: Sequence[Any], most: int, item_bytes: int) -> int:
     lanes = min(most, *(one.max_work_group_size for one in devices))
     lanes = min([lanes, *(one.local_mem_size // 2 // item_bytes for one in devices)])
     return 1 << max(0, lanes.bit_length() - 1)
+
+
+def check_process(context: Any) -> None:
+    """Raise NoUsableDevice in a forked process in which commands of the context would never end.
+
+    Intel's runtime is used as pyopencl uses it: its commands end unless some were running at the fork.
+    """
+    if forks.is_lost() and any(driver_key(one.platform.name) != "intel" for one in context.devices):
+        forks.raise_if_lost()
 
 
 def build(context: Any, devices: Sequence[Any], template: str, params: dict[str, object], options: Any = None) -> Any:

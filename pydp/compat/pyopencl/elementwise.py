@@ -15,7 +15,7 @@ import pyopencl as cl
 import pyopencl.elementwise as original
 from pyopencl.tools import VectorArg
 
-from pydp.compat.pyopencl.devices import build, mapping_of
+from pydp.compat.pyopencl.devices import build, check_process, mapping_of
 from pydp.compat.pyopencl.rebind import overrides, rebind
 
 __all__ = ["ElementwiseKernel", "ElementwiseTemplate"]
@@ -111,6 +111,7 @@ class ElementwiseKernel(original.ElementwiseKernel):
         **kwargs: Any,
     ) -> Any:
         """Enqueue the kernel; the parameters are pyopencl's."""
+        check_process(self.context)
         if kwargs:
             raise TypeError(f"unknown keyword arguments: '{', '.join(kwargs)}'")
         if not self._vector or capture_as is not None:

@@ -21,7 +21,7 @@ from pyopencl.tools import (
     parse_arg_list,
 )
 
-from pydp.compat.pyopencl.devices import build, has_double, mapping_of, scratch
+from pydp.compat.pyopencl.devices import build, check_process, has_double, mapping_of, scratch
 from pydp.compat.pyopencl.rebind import rebind
 from pydp.runtime.programs.template import render
 
@@ -123,6 +123,7 @@ class ReductionKernel(original.ReductionKernel):
         slice: Any = None,
     ) -> Any:
         """Reduce; the parameters are pyopencl's. The event is that of the last kernel."""
+        check_process(self.stage_1_inf.context)
         if not self._vector:
             return super().__call__(
                 *args, return_event=return_event, queue=queue, allocator=allocator, wait_for=wait_for, out=out,

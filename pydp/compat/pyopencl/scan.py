@@ -33,7 +33,7 @@ from pydp.compat.pyopencl.access import (
     memory_of,
     storing_macros,
 )
-from pydp.compat.pyopencl.devices import build, device_quirks, has_double, lanes_of, mapping_of, scratch
+from pydp.compat.pyopencl.devices import build, check_process, device_quirks, has_double, lanes_of, mapping_of, scratch
 from pydp.compat.pyopencl.rebind import overrides
 
 __all__ = [
@@ -254,6 +254,7 @@ class GenericScanKernel(original.GenericScanKernel):
         **kwargs: Any,
     ) -> Any:
         """Enqueue the scan; the parameters are pyopencl's. `allocator` is not used. The event is the last kernel's."""
+        check_process(self.context)
         if not self._has_own_kernels:
             return super().__call__(*args, queue=queue, allocator=allocator, size=size, wait_for=wait_for, **kwargs)
         if len(args) != len(self.parsed_args):
