@@ -11,7 +11,6 @@ __all__ = [
     "BuildFailed",
     "InvalidArgument",
     "NoUsableDevice",
-    "NothingRuns",
     "OutOfResources",
     "PydpError",
     "UnsupportedOnDevice",
@@ -37,7 +36,7 @@ class UnsupportedOnDevice(PydpError):
     """The request is valid, but the device lacks a required feature (for example fp64); nothing was enqueued."""
 
 
-class NothingRuns(UnsupportedOnDevice):
+class DeviceNotPresent(UnsupportedOnDevice):
     """The call needs a device that is present; a compile-only target only explains and compiles kernels."""
 
 

@@ -17,7 +17,7 @@ import pyopencl as cl
 
 from pydp.algorithms.arguments import refuse_shared
 from pydp.dtypes import c_declarations, c_name, movable
-from pydp.errors import NothingRuns
+from pydp.errors import DeviceNotPresent
 from pydp.model.explanation import Explanation, given
 from pydp.runtime import placement
 from pydp.runtime.arrays.data import Array
@@ -68,9 +68,9 @@ class Place(NamedTuple):
         return [self.field(one) for one in self.arrays]
 
     def field(self, array: Any) -> Field:
-        """An array as a Field. Raises NothingRuns on a target that is not present."""
+        """An array as a Field. Raises DeviceNotPresent on a target that is not present."""
         if self.chosen is None:
-            raise NothingRuns(
+            raise DeviceNotPresent(
                 f"{self.device.name} is a compile-only target; this function calls other functions of pydp and needs "
                 "a device that is present"
             )

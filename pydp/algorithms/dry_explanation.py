@@ -58,11 +58,10 @@ def explained_by_launches(
 
 
 def _place_of(named: dict[str, Any]) -> Any:
-    """The device of a call. Raises InvalidArgument for invalid arguments device, queue and wait_for."""
+    """The device of a call. Raises InvalidArgument for invalid arguments device and queue."""
     device = named.get("device")
     if getattr(device, "is_target", False):
         return device
-    placement.check_events(named.get("wait_for"))
     arrays: dict[str, Any] = {}
     pending = list(named.items())
     while pending:

@@ -13,6 +13,7 @@ from pydp.model.family import ProblemFound, SpecProbe
 from pydp.model.modelled import model_description
 from pydp.runtime.field.field import Field
 from pydp.runtime.field.fusion import pending
+from pydp.runtime.placement import check_events
 
 __all__ = ["explain"]
 
@@ -43,6 +44,9 @@ def explain(fn: Callable[..., Any] | Field, *args: Any, **kw: Any) -> Explanatio
         name = getattr(fn, "__name__", None) or repr(fn)
         raise InvalidArgument(f"{name} cannot be explained; an algorithm of pydp or a function for forall is accepted")
     call = given(fn, args, kw)
+    if getattr(call, "wait_for", None) is not None:
+        check_events(call.wait_for)
+        call = call.but(wait_for=None)  # nothing runs
     found = describe(call)
     assert isinstance(found, Explanation)
     if "specialization" in found.facts:

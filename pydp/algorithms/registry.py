@@ -62,10 +62,10 @@ class Algorithm:
     a module, its function is ``run(device, quick, only)``: only names the function to measure, or is "" for all.
 
     For `pydp run` and `pydp explain`: own_dtypes: the dtypes of operands, by position, that do not have the dtype of
-    the option ``--dtype``. own_values: functions that make the values of such operands from the shapes of all operands,
-    if the call refuses zeros and random numbers, such as offsets. more: more operands are accepted. passed: returns the
-    positional and keyword arguments of a call from the operands and the options. label: the name in commands, if it is
-    not the name of the function.
+    the option ``--dtype``. own_values: functions that make the values of operands, by position, from the shapes of all
+    operands; for operands such as offsets, which cannot be zeros or random numbers. more: more operands are accepted.
+    passed: returns the positional and keyword arguments of a call from the operands and the options. label: the name in
+    commands, if it is not the name of the function.
     """
 
     function: Callable[..., Any]

@@ -59,6 +59,14 @@ def _operand(given: Any, dtype: str) -> np.ndarray:
         raise click.UsageError(f"cannot make an array of shape {given} and type {dtype!r}: {error}") from None
 
 
+def _own_values(algorithm: Algorithm, at: int, arrays: list[np.ndarray]) -> np.ndarray:
+    """The values of an operand that the call accepts, instead of zeros."""
+    try:
+        return algorithm.own_values[at]([one.shape for one in arrays])
+    except MemoryError as error:
+        raise click.UsageError(f"cannot make an array of shape {arrays[at].shape}: {error}") from None
+
+
 @click.command(cls=WithAlgorithms)
 @click.argument("algorithm", type=ALGORITHM, metavar="ALGORITHM")
 @click.argument("words", nargs=-1, metavar="INPUT.npy|SIZES... [NAME=VALUE]...")
@@ -90,7 +98,7 @@ def explain(
                 and at in algorithm.own_values
                 and not isinstance(operands[place], str)
             ):
-                arrays[place] = algorithm.own_values[at]([one.shape for one in arrays])
+                arrays[place] = _own_values(algorithm, at, arrays)
         args, named = algorithm.passed(arrays, options)
         if target is not None:
             sources = _on_target(target, call, args, named)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from pydp.errors import InvalidArgument, NothingRuns
+from pydp.errors import DeviceNotPresent, InvalidArgument
 from pydp.offline.compilers import resources_of
 from pydp.offline.reports import Resources
 from pydp.runtime.arrays.operand import Operand, c_strides
@@ -35,7 +35,7 @@ _MOST_ZEROS = 1 << 30  # bytes of a result with the strides of an array; a large
 class Target(Device):
     """A device that is not present: a profile with a compiler's name ("sm_90", "gfx90a").
 
-    It can be used to explain and compile. Running anything raises NothingRuns.
+    It can be used to explain and compile. Running anything raises DeviceNotPresent.
     """
 
     is_target = True
@@ -57,8 +57,8 @@ class Target(Device):
 
     @property
     def context(self) -> Any:
-        """Raises NothingRuns: a target has no context."""
-        raise NothingRuns(f"{self.name} is a target to compile for; nothing can run on it")
+        """Raises DeviceNotPresent: a target has no context."""
+        raise DeviceNotPresent(f"{self.name} is a target to compile for; nothing can run on it")
 
     @property
     def queue(self) -> Any:
@@ -149,9 +149,9 @@ class Recorder:
         return found
 
     def note(self, launch: Launch | None) -> None:
-        """Record a launch (None: a command without a kernel). Raises NothingRuns outside of `dry_run`."""
+        """Record a launch (None: a command without a kernel). Raises DeviceNotPresent outside of `dry_run`."""
         if self.launches is None:
-            raise NothingRuns(f"{self.name} is a target to compile for; nothing can run on it")
+            raise DeviceNotPresent(f"{self.name} is a target to compile for; nothing can run on it")
         if launch is not None:
             self.launches.append(launch)
 
@@ -285,7 +285,7 @@ class TargetCall(Call):
     def enqueue(self, command: Any, *args: Any, **options: Any) -> Any:
         """Note a copy of host data into new memory as its values, and count any other command.
 
-        Raises NothingRuns outside of `dry_run`.
+        Raises DeviceNotPresent outside of `dry_run`.
         """
         self.queue.note(None)
         new = isinstance(args[0], Operand) and args[0].buffer.values is None and not args[0].offset

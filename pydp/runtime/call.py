@@ -131,6 +131,9 @@ class Call:
         call.device, call.queue = placement.place(values, call._outs, device, queue, out_name)
         call._serial = call.queue is not call.device.queue and not placement.in_order(call.queue)
         call._prepare_host(writable)
+        if call._waits and any(isinstance(one, np.ndarray) for one in (*values.values(), *call._outs)):
+            cl.wait_for_events(call._waits)  # arrays that kernels cannot use in place are copied by the host
+            call._waits = []
         return call
 
     def _all_fields(self, inputs: Mapping[str, object]) -> bool:

@@ -111,11 +111,16 @@ def check_events(wait_for: Any) -> list[cl.Event]:
 
 
 def wait_on_host(wait_for: Any, *given: Any) -> None:
-    """Wait for the events of a call before the host reads an argument, if it is a NumPy array; numbers and lists do not
-    change."""
-    if wait_for is not None and any(isinstance(one, np.ndarray) for one in given):
-        for event in check_events(wait_for):
-            event.wait()
+    """Wait for the events of a call if one of these arguments is a NumPy array, or a list or tuple with one, because
+    the host reads it. Numbers do not change."""
+    if wait_for is not None and any(map(_has_array, given)):
+        events = check_events(wait_for)
+        if events:
+            cl.wait_for_events(events)
+
+
+def _has_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or (isinstance(value, (list, tuple)) and any(map(_has_array, value)))
 
 
 def in_order(queue: cl.CommandQueue) -> bool:

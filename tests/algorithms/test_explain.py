@@ -6,6 +6,7 @@ from typing import Any
 
 import needs
 import numpy as np
+import pyopencl as cl
 import pytest
 
 import pydp
@@ -32,6 +33,17 @@ def test_arguments_by_name_are_those_by_place(device: Any, fn: Any, named: dict[
     by_place = pydp.explain(fn, *named.values(), device=device)
     by_name = pydp.explain(fn, **dict(reversed(named.items())), device=device)
     assert str(by_name) == str(by_place)
+
+
+def test_events_are_not_waited_for(device: Any) -> None:
+    event = cl.UserEvent(device.context)  # never set
+    for fn, named in [
+        *CALLS,
+        (pydp.nanmax, {"x": X, "initial": np.array(3)}),
+        (pydp.pad, {"array": X, "pad_width": 1}),
+    ]:
+        pydp.explain(fn, **named, device=device, wait_for=event)
+    event.set_status(cl.command_execution_status.COMPLETE)
 
 
 @pytest.mark.parametrize(("fn", "named"), CALLS, ids=lambda one: getattr(one, "__name__", ""))

@@ -285,6 +285,7 @@ def _put(values, **how):
 
 
 X = np.arange(3, dtype=np.int32)
+KEYS = np.array([0.5, 0, 0], np.float32)
 LATE = {  # the call, an argument on the host before and after the events, and the result
     "isin": (lambda a, **how: pydp.isin(np.arange(4), a, **how), [9, 9], [3, 1], [False, True, False, True]),
     "put values": (_put, [9.5, 9.5], [1.5, 2.5], [1, 2]),
@@ -299,7 +300,7 @@ LATE = {  # the call, an argument on the host before and after the events, and t
     "lexsort": (lambda a, **how: pydp.lexsort((a,), **how), [1, 2], [7, 2], [1, 0]),
     "slices": (lambda a, **how: pydp.compress(a, X.reshape(3, 1), 0, **how)[:, 0], [0, 0, 0, 1], [1, 0, 1, 0], [0, 2]),
     "init of a scan": (lambda a, **how: pydp.scan(X, init=a, **how), 3, 4, [4, 5, 7]),
-    "init of runs": (lambda a, **how: pydp.scan_by_key(np.array([0.5, 0, 0]), X, init=a, **how), 3, 4, [4, 5, 7]),
+    "init of runs": (lambda a, **how: pydp.scan_by_key(KEYS, X, init=a, **how), 3, 4, [4, 5, 7]),
     "init of a reduction": (lambda a, **how: pydp.reduce(X, init=a, **how), 3, 4, 7),
     "init of segments": (lambda a, **how: pydp.segmented_reduce(X, [0, 1, 3], init=a, **how), 3, 4, [4, 7]),
     "initial": (lambda a, **how: pydp.max(X, initial=a, **how), 3, 4, 4),
@@ -307,14 +308,41 @@ LATE = {  # the call, an argument on the host before and after the events, and t
     "constant_values": (lambda a, **how: pydp.pad(X, 1, constant_values=a, **how), 3, 4, [4, 0, 1, 2, 4]),
     "shift": (lambda a, **how: pydp.roll(X, a, **how), 2, 1, [2, 0, 1]),
     "alpha": (lambda a, **how: pydp.matmul(X, X, alpha=a, **how), 2, 3, 15),
+    "init that does not fit before": (lambda a, **how: _minima(init=a, **how), 300, 1, [0, 1, 1]),
+    "shift in a tuple": (lambda a, **how: pydp.roll(X, (a,), (0,), **how), 2, 1, [2, 0, 1]),
+    "width in a tuple": (lambda a, **how: pydp.pad(X, (0, a), **how), 2, 1, [0, 1, 2, 0]),
+    "edges": (lambda a, **how: pydp.histogram(X, a, **how)[0], [0, 1, 3], [0, 2, 3], [2, 1]),
+    "bytes in another order": (lambda a, **how: pydp.scan(a, **how), lambda: np.array([9, 9], ">i4"), [1, 2], [1, 3]),
+    "not aligned": (
+        lambda a, **how: pydp.sort(a, **how),
+        lambda: np.zeros(17, np.uint8)[1:].view("i8"),
+        [2, 1],
+        [1, 2],
+    ),
+    "beside a Field": (lambda a, **how: pydp.dot(_ones(how), a, **how), lambda: np.zeros(2, np.float32), [1, 2], 3),
+    "mask beside a Field": (lambda a, **how: pydp.select(_ones(how), mask=a, **how), [True] * 2, [False, True], [1]),
+    "out": (
+        lambda a, **how: pydp.matmul(X, X[:, None], beta=1, out=a, **how),
+        lambda: np.array([9], np.int32),
+        [1],
+        [6],
+    ),
     "distinct slices": (lambda a, **how: pydp.unique(a.reshape(2, 1), axis=0, **how)[:, 0], [1, 1], [7, 2], [2, 7]),
 }
+
+
+def _minima(**named):
+    return pydp.scan_by_key(np.array([0.5, 1, 1], np.float32), np.arange(3, dtype=np.int8), "min", **named)
+
+
+def _ones(how):
+    return pydp.field(np.ones(2, np.float32), device=how["device"])
 
 
 @pytest.mark.parametrize("name", LATE)
 def test_arguments_on_the_host_are_read_after_events(device, name):
     call, before, after, want = LATE[name]
-    a, event = np.array(before), cl.UserEvent(device.context)
+    a, event = before() if callable(before) else np.array(before), cl.UserEvent(device.context)
 
     def write() -> None:
         a[...] = after

@@ -63,6 +63,13 @@ def test_every_algorithm_with_specializations_is_explained_for_sizes(device: Any
 
 
 @pytest.mark.host
+@pytest.mark.parametrize("name", ["segmented_reduce", "segmented_sort"])
+def test_operands_of_a_wrong_rank(name: str) -> None:
+    result = CliRunner().invoke(main, ["explain", "--target", "xe_hpg", name, "10x10", "5x2"])
+    assert result.exit_code == 1 and "an array of rank 1 is accepted" in result.output, result.output
+
+
+@pytest.mark.host
 @pytest.mark.parametrize("words", [["matmul"], ["matmul", "10", "20"], ["matmul", "1", "2", "3", "4", "5"]])
 def test_wrong_operands_of_a_product(words: list[str]) -> None:
     result = CliRunner().invoke(main, ["explain", "--target", "xe_hpg", *words])

@@ -327,7 +327,7 @@ def calls_of_compat() -> None:
     import pyopencl as cl
     import pyopencl.array
 
-    from pydp.compat.pyopencl.algorithm import KeyValueSorter, RadixSort
+    from pydp.compat.pyopencl.algorithm import KeyValueSorter, ListOfListsBuilder, RadixSort, copy_if, unique
     from pydp.compat.pyopencl.array import sum as array_sum
     from pydp.compat.pyopencl.bitonic_sort import BitonicSort
     from pydp.compat.pyopencl.elementwise import ElementwiseKernel
@@ -337,16 +337,23 @@ def calls_of_compat() -> None:
     warnings.simplefilter("ignore", cl.CompilerWarning)  # Intel's compiler says that it has vectorized
     device = pydp.device()
     context, queue = device.context, device.queue
+    generate = """//CL//
+        void generate(LIST_ARG_DECL USER_ARG_DECL index_type i) { APPEND_found(i); }"""
     x = cl.array.to_device(queue, np.arange(1024, dtype=np.int32))
     add = ElementwiseKernel(context, "int *x", "x[i] += 1", "add")
     total = ReductionKernel(context, np.int32, "0", "a + b", "x[i]", "__global int *x")
     running = InclusiveScanKernel(context, np.int32, "a + b", "0")
+    lists = ListOfListsBuilder(context, [("found", np.int32)], generate, [])
     radix = RadixSort(context, "int *x", "x[i]", ["x"], key_dtype=np.int32)
-    calls = [
+    calls: list[Callable[[], object]] = [
         lambda: add(x),
         lambda: total(x),
         lambda: running(x),
         lambda: radix(x, queue=queue),
+        lambda: RadixSort(context, "int *x", "x[i]", ["x"], key_dtype=np.int32)(x, queue=queue),
+        lambda: copy_if(x, "ary[i] > 3"),
+        lambda: unique(x),
+        lambda: lists(queue, 9),
         lambda: KeyValueSorter(context)(queue, x, x, 2000, np.int32),
         lambda: BitonicSort(context)(x),
         lambda: array_sum(x),

@@ -32,7 +32,7 @@ from pydp.runtime.call import Call
 from pydp.runtime.field.construct import field
 from pydp.runtime.field.field import Field
 from pydp.runtime.memory.host_memory import host_allocation
-from pydp.runtime.placement import normal_input
+from pydp.runtime.placement import normal_input, wait_on_host
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import Expected, host
 
@@ -73,6 +73,7 @@ def histogram(
     """
     density = switch(density, "density")
     x = normal_input("x", x)
+    wait_on_host(wait_for, bins, range)
     dtype, named = _accepted(x.dtype), {"device": device, "queue": queue, "wait_for": wait_for}
     found = binning(no_values(dtype), bins, range)
     if np.ndim(bins) == 0 and range is None and x.size:

@@ -16,7 +16,7 @@ from pydp.algorithms.reductions.run import Request, check_kind, describe, float_
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, given
 from pydp.runtime.call import Call
-from pydp.runtime.placement import check_events, check_out, normal_input
+from pydp.runtime.placement import check_out, normal_input
 from pydp.runtime.recording import recorded
 
 _RUN = 16  # elements whose rounded sum, in the dtype of the run, goes into a float64
@@ -363,7 +363,6 @@ def explain_norm(g: Given) -> Explanation:
     if matrix is None:
         return describe(norm_request(g))
     place = placed({"x": g.x}, g.device, g.queue)
-    check_events(g.wait_for)
     x = place.arrays[0]
     layout = np.zeros(x.shape, x.dtype)  # not touched: takes no memory
     found = describe(norm_request(_sums(g, layout, place.device, None)))

@@ -67,7 +67,6 @@ def _prepare(request: Request) -> _Prepared:
         raise OutOfResources(
             f"{request.name} is given {first.nbytes} bytes, more than the device's largest buffer; reduce parts of x"
         )
-    wait_on_host(request.where.get("wait_for"), request.initial)
     device_initial = request.initial if request.initial is not None and is_device_init(request.initial) else None
     call = Call.begin({**request.inputs, "initial": device_initial}, outputs=request.outputs, **request.where)
     inputs = [call.input(name) for name, value in request.inputs.items() if value is not None or name == "x"]
@@ -131,6 +130,7 @@ def _share_host_memory(a: Operand, b: Operand) -> bool:
 
 def perform(request: Request) -> Any:
     """Run a reduction. A NumPy array reduced over all axes gives a NumPy scalar."""
+    wait_on_host(request.where["wait_for"], request.initial)
     ready = _prepare(request)
     call, dtypes = ready.call, ready.plan.hooks.results
     names = ["out"] if request.outputs == 1 else [f"out[{k}]" for k in range(request.outputs)]

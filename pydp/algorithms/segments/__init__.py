@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -72,9 +73,9 @@ def scan_by_key(
     if keys.dtype.kind in "iu":
         return scan(values, op, segments=("keys", keys), device=device, wait_for=wait_for, **how)
     place = placed({"keys": keys, "values": values}, device, queue)
+    wait_on_host(wait_for, init)
     described = {**how, "segments": _flags_like(keys), "device": place.device}
     explanation_of(scan, values, op, **described)  # raises its errors before anything is enqueued
-    wait_on_host(wait_for, init)
     place.after(wait_for)
     flags = sorts.head_flags(place.field(keys), axis, switch(reverse, "reverse"), place.where, wait_for)
     return scan(values, op, segments=("flags", flags), device=place.device, **how)
@@ -367,10 +368,18 @@ def _sort_reference(indexes: bool, x: Any, offsets: Any, *, descending: Any = Fa
     return [Expected(order.astype(np.int64) if indexes else x[order])]
 
 
+_LENGTH = 16  # elements of a segment, for commands that get the number of elements only
+
+
+def _shapes(size: Shape) -> list[Shape] | None:
+    """The shapes of the elements and of the offsets."""
+    return [size, (size[0] // _LENGTH + 2,)] if len(size) == 1 else None
+
+
 def _even_offsets(shapes: Sequence[Shape]) -> np.ndarray:
     """Offsets of segments of nearly the same length."""
-    (elements,), (offsets,) = shapes
-    return np.linspace(0, elements, offsets).astype(np.int64)
+    elements, offsets = shapes
+    return np.linspace(0, prod(elements), prod(offsets)).astype(np.int64).reshape(offsets)
 
 
 _FLAT: dict[str, Any] = {
@@ -401,6 +410,6 @@ for _function, _explain_function, _reference in (
             dtype="int32",
             numbers="sorted",
             own_values={1: _even_offsets},
-            **_FLAT,
+            **{**_FLAT, "shapes": _shapes},
         )
     )

@@ -202,6 +202,7 @@ class RadixSort(original.RadixSort):
         scan_kernel: Any = GenericScanKernel,
         options: Any = None,
     ) -> None:
+        check_process(context)
         self._scan_kernel: Any = None
         own = scan_kernel is GenericScanKernel and mapping_of(context.devices) == "vector"
         super().__init__(

@@ -44,9 +44,11 @@ def lanes_of(devices: Sequence[Any], most: int, item_bytes: int) -> int:
 def check_process(context: Any) -> None:
     """Raise NoUsableDevice in a forked process in which commands of the context would never end.
 
-    Intel's runtime is used as pyopencl uses it: its commands end unless some were running at the fork.
+    On Intel's runtime they end unless commands were running at the fork. pyopencl's programs may rely on that.
     """
-    if forks.is_lost() and any(driver_key(one.platform.name) != "intel" for one in context.devices):
+    if not forks.is_lost():
+        forks.note_use()
+    elif any(driver_key(one.platform.name) != "intel" for one in context.devices):
         forks.raise_if_lost()
 
 

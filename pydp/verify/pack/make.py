@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import pydp
-from pydp.errors import BuildFailed, InvalidArgument, NothingRuns, UnsupportedOnDevice
+from pydp.errors import BuildFailed, DeviceNotPresent, InvalidArgument, UnsupportedOnDevice
 from pydp.local_memory import banks_of, degree
 from pydp.model.architectures import by_name, by_target
 from pydp.offline.compilers import compiled, missing, vendor_of
@@ -142,7 +142,7 @@ class _Pack:
         """The launches of a call. Raises NotApplicable if it is made of calls on the results of others."""
         try:
             return dry_run(self.target, function, *args, **options)
-        except NothingRuns as error:
+        except DeviceNotPresent as error:
             raise NotApplicable(_COMPOSED) from error
 
     def _recorded(self, launches: list[Launch], inputs: list[np.ndarray], results: int) -> dict[str, Any]:
