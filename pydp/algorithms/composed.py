@@ -55,9 +55,8 @@ class Place(NamedTuple):
         events = placement.check_events(wait_for)
         if not events or self.chosen is None:
             return
-        if any(isinstance(one, np.ndarray) for one in self.arrays):  # copies to the device block the host anyway
-            for event in events:
-                event.wait()
+        if any(map(placement.may_change, self.arrays)):
+            placement.wait_for_all(events)
         marker = cl.enqueue_marker(self.chosen, wait_for=events)
         for one in self.arrays:
             if isinstance(one, (Field, Array)):

@@ -24,6 +24,7 @@ from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
 from pydp.runtime.field.field import Field
 from pydp.runtime.memory.host_memory import host_allocation
+from pydp.runtime.placement import Converted
 
 LENGTH = np.dtype(np.int64)
 
@@ -34,7 +35,7 @@ def length_of(length: Any) -> Any:
         return None
     if not isinstance(length, (FieldData, Array)):  # these have __index__, which would wait for the value
         try:
-            return np.asarray(integer(length), LENGTH)
+            return np.asarray(integer(length), LENGTH).view(Converted)
         except (TypeError, OverflowError):
             pass
     dtype, shape = getattr(length, "dtype", None), getattr(length, "shape", None)

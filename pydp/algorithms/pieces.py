@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pyopencl as cl
 
 from pydp.errors import InvalidArgument, OutOfResources
 from pydp.model.explanation import Explanation, Given
@@ -72,9 +71,7 @@ def on_host(*arrays: Any) -> bool:
 def after_events(where: dict[str, Any]) -> dict[str, Any]:
     """Wait for the events in `where` and return it without them. Cutting may copy elements on the host, therefore the
     host waits before the first piece."""
-    events = placement.check_events(where["wait_for"])
-    if events:
-        cl.wait_for_events(events)
+    placement.wait_for_all(placement.check_events(where["wait_for"]))
     return {**where, "wait_for": None}
 
 

@@ -130,10 +130,10 @@ class Call:
         call.like = placement.first_array(values)
         call.device, call.queue = placement.place(values, call._outs, device, queue, out_name)
         call._serial = call.queue is not call.device.queue and not placement.in_order(call.queue)
-        call._prepare_host(writable)
-        if call._waits and any(isinstance(one, np.ndarray) for one in (*values.values(), *call._outs)):
-            cl.wait_for_events(call._waits)  # arrays that kernels cannot use in place are copied by the host
+        if call._waits and any(map(placement.may_change, (*values.values(), *call._outs))):
+            placement.wait_for_all(call._waits)  # the host may copy the arrays now
             call._waits = []
+        call._prepare_host(writable)
         return call
 
     def _all_fields(self, inputs: Mapping[str, object]) -> bool:

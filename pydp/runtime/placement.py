@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,15 @@ from pydp.runtime.drivers.devices import device as find_device
 from pydp.runtime.memory.host_memory import check_dtype
 
 ARRAYS = "NumPy arrays, Fields and pyopencl Arrays"
+
+
+class Converted(np.ndarray):
+    """An array that pydp has made of numbers: no other code changes its elements."""
+
+
+def may_change(value: Any) -> bool:
+    """Whether a value is a NumPy array of the caller, whose elements may change until the events of the call."""
+    return isinstance(value, np.ndarray) and not isinstance(value, Converted)
 
 
 def normal_input(name: str, value: Any) -> Any:
@@ -35,7 +44,7 @@ def normal_input(name: str, value: Any) -> Any:
     except (TypeError, ValueError) as error:
         raise InvalidArgument(f"{name} cannot be converted to an array: {error}") from None
     check_dtype(array.dtype, name)
-    return array
+    return array.view(Converted)
 
 
 def place(
@@ -111,16 +120,22 @@ def check_events(wait_for: Any) -> list[cl.Event]:
 
 
 def wait_on_host(wait_for: Any, *given: Any) -> None:
-    """Wait for the events of a call if one of these arguments is a NumPy array, or a list or tuple with one, because
-    the host reads it. Numbers do not change."""
-    if wait_for is not None and any(map(_has_array, given)):
-        events = check_events(wait_for)
-        if events:
-            cl.wait_for_events(events)
+    """Wait for the events of a call if the caller may change one of these arguments until then: NumPy arrays, also in
+    lists and tuples, and in lists and tuples among their items."""
+    if wait_for is not None and any(may_change(one) for one in _items(_items(given))):
+        wait_for_all(check_events(wait_for))
 
 
-def _has_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray) or (isinstance(value, (list, tuple)) and any(map(_has_array, value)))
+def wait_for_all(events: Iterable[cl.Event]) -> None:
+    """Wait for events, which may be of several contexts."""
+    for event in events:
+        event.wait()
+
+
+def _items(values: Iterable[Any]) -> Iterator[Any]:
+    """The values, and the items of lists and tuples in their place."""
+    for value in values:
+        yield from value if isinstance(value, (list, tuple)) else (value,)
 
 
 def in_order(queue: cl.CommandQueue) -> bool:

@@ -20,7 +20,7 @@ from pydp.errors import InvalidArgument, PydpError
 from pydp.model.explanation import given
 from pydp.runtime.call import memory_of
 from pydp.runtime.field.construct import field
-from pydp.runtime.placement import home_of
+from pydp.runtime.placement import check_events, home_of
 from pydp.tuning import reference
 from pydp.tuning.choose import ProblemFound, SpecProbe
 from pydp.tuning.comparison import Ratio, Samples, hopeless, ratios, rounds
@@ -135,7 +135,8 @@ class Subject:
             self.family, self.device, self.problem = probed.family, probed.device, probed.problem
         except (TypeError, InvalidArgument) as error:
             # If the call itself is wrong, `describe` raises that error, without a run that might change arrays.
-            describe(given(self.fn, self.args, self.kw))
+            check_events(self.kw.get("wait_for"))
+            describe(given(self.fn, self.args, {**self.kw, "wait_for": None}))
             raise InvalidArgument(f"{name} has no specializations to tune") from error
         else:
             raise InvalidArgument(f"this call of {name} cannot be tuned: it runs no kernel that has specializations")

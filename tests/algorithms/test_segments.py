@@ -321,6 +321,7 @@ LATE = {  # the call, an argument on the host before and after the events, and t
     ),
     "beside a Field": (lambda a, **how: pydp.dot(_ones(how), a, **how), lambda: np.zeros(2, np.float32), [1, 2], 3),
     "mask beside a Field": (lambda a, **how: pydp.select(_ones(how), mask=a, **how), [True] * 2, [False, True], [1]),
+    "twice": (lambda a, **how: _bumped(a, **how), lambda: np.zeros(4, ">i4"), [1, 2, 3, 4], [2, 3, 4, 5]),
     "out": (
         lambda a, **how: pydp.matmul(X, X[:, None], beta=1, out=a, **how),
         lambda: np.array([9], np.int32),
@@ -335,8 +336,33 @@ def _minima(**named):
     return pydp.scan_by_key(np.array([0.5, 1, 1], np.float32), np.arange(3, dtype=np.int8), "min", **named)
 
 
+def _bumped(a, **how):
+    def bump(i, x, y):
+        y[i] = x[i] + 1
+
+    pydp.forall(4, bump, a, a, **how)
+    return a
+
+
 def _ones(how):
     return pydp.field(np.ones(2, np.float32), device=how["device"])
+
+
+def test_events_of_several_contexts(device):
+    events = [cl.UserEvent(cl.Context([device.cl])) for _ in range(2)]
+    for event in events:
+        event.set_status(cl.command_execution_status.COMPLETE)
+    assert np.array_equal(pydp.segmented_reduce(X, np.array([0, 1, 3]), device=device, wait_for=events), [0, 3])
+    assert np.array_equal(pydp.roll(X, np.array(1), device=device, wait_for=events), [2, 0, 1])
+
+
+def test_a_list_that_contains_itself_is_refused_beside_events(device):
+    given = [0]
+    given.append(given)
+    event = cl.UserEvent(device.context)
+    event.set_status(cl.command_execution_status.COMPLETE)
+    with pytest.raises(pydp.errors.InvalidArgument):
+        pydp.roll(X, given, device=device, wait_for=event)
 
 
 @pytest.mark.parametrize("name", LATE)

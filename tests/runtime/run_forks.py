@@ -6,6 +6,7 @@ A child that does not end is killed after a minute; that is a failure.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import gc
@@ -18,10 +19,14 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    import pyopencl as cl
 
 late_hooks: list[Callable[[], None]] = []  # called at a fork after pydp's own hook: hooks run in reverse order
 INTERRUPTED = {"interrupts_before_the_fork": "before", "interrupts_after_the_fork": "after_in_parent"}
@@ -287,10 +292,10 @@ def while_another_thread_uses_opencl_first() -> None:
     child(lambda: refused(right))
 
 
-@way
-def after_use_by_pyopencl_alone() -> None:
+@contextlib.contextmanager
+def context_of_a_program() -> Iterator[cl.Context]:
+    """A context of the lane's driver that pyopencl makes, without pydp."""
     import pyopencl as cl
-    import pyopencl.array
 
     from pydp.runtime.device.quirks import driver_key
     from pydp.runtime.drivers.find import loader_variable, vendor_files
@@ -303,9 +308,37 @@ def after_use_by_pyopencl_alone() -> None:
         warnings.simplefilter("ignore", cl.CompilerWarning)  # Intel's compiler says that it has vectorized
         wanted = os.environ.get("PYDP_DEVICE", "")
         platforms = [one for one in cl.get_platforms() if driver_key(one.name) == wanted] or cl.get_platforms()
-        context = cl.Context(platforms[0].get_devices()[:1])
+        yield cl.Context(platforms[0].get_devices()[:1])
+
+
+@way
+def after_use_by_pyopencl_alone() -> None:
+    import pyopencl as cl
+    import pyopencl.array
+
+    with context_of_a_program() as context:
         queue = cl.CommandQueue(context)
         assert (cl.array.to_device(queue, np.ones(70000, np.float32)) + 1).get()[5] == 2
+        child(lambda: refused(right))
+    right()
+
+
+@way
+def after_use_by_compat_alone() -> None:
+    """Where the drivers are that the loader has loaded is unknown, as on systems without /proc."""
+    import pyopencl as cl
+    import pyopencl.array
+
+    from pydp.compat.pyopencl.elementwise import ElementwiseKernel
+    from pydp.runtime import forks
+
+    forks._driver_is_loaded = lambda: False
+    with context_of_a_program() as context:
+        queue = cl.CommandQueue(context)
+        x = cl.array.zeros(queue, 1000, np.int32)
+        add = ElementwiseKernel(context, "int *x", "x[i] += 1", "add")
+        add(x)
+        assert x.get()[5] == 1
         child(lambda: refused(right))
     right()
 

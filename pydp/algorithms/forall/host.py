@@ -30,8 +30,7 @@ def run(made: Translation, space: Grid, given: Arguments, device: Any, queue: An
     placement.check_queue(queue)
     if device is not None and device != "host":
         find_device(device)
-    for event in placement.check_events(wait_for):
-        event.wait()
+    placement.wait_for_all(placement.check_events(wait_for))
     written = [given.values[position] for position, name in made.arrays if name in made.written]
     for position, name in made.arrays:
         if name in made.written:

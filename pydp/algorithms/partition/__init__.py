@@ -24,7 +24,7 @@ from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, given
 from pydp.runtime.arrays.data import Array, FieldData
 from pydp.runtime.call import Call
-from pydp.runtime.placement import normal_input
+from pydp.runtime.placement import normal_input, wait_on_host
 from pydp.runtime.recording import recorded
 from pydp.tuning.choose import Choice, cached_plan, choose
 from pydp.tuning.reference import Expected, host
@@ -83,6 +83,7 @@ def partition(
     Comprehensive Study and New Methods (2023), section 3.
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for}
+    wait_on_host(wait_for, predicate)
     if not _is_position(predicate):
         return divided(x, predicate, mask, second, count, length, {**where, "spec": spec})
     return _partitioned(False, _at_positions(x, predicate, mask, count, length, second), predicate, axis, spec, where)
@@ -113,6 +114,7 @@ def argpartition(
     array([1, 2, 0])
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for}
+    wait_on_host(wait_for, kth)
     return _partitioned(True, normal_input("x", x), kth, axis, spec, where)
 
 

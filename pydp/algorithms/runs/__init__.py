@@ -31,7 +31,7 @@ from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.data import Array
 from pydp.runtime.call import Call
 from pydp.runtime.field.construct import field, zeros
-from pydp.runtime.placement import check_events, normal_input
+from pydp.runtime.placement import check_events, normal_input, wait_for_all
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
 
@@ -161,8 +161,7 @@ def unique(
         return _unique_slices(x, axis, wanted, count, length, wait_for, device, queue, spec)
     x = normal_input("x", whole(x, length))
     if length is not None:
-        for event in check_events(wait_for):
-            event.wait()
+        wait_for_all(check_events(wait_for))
         x = _leading(x, length, device, queue)
     place = {"device": device, "queue": queue}
     where = {**place, "wait_for": None, "spec": spec}

@@ -15,7 +15,7 @@ from pydp.dtypes import c_declarations, c_name, check_supported, dtype_text, mov
 from pydp.errors import InvalidArgument
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
-from pydp.runtime.placement import check_events, normal_input
+from pydp.runtime.placement import check_events, normal_input, wait_for_all
 from pydp.runtime.programs.program import Kernel, kernel
 from pydp.runtime.recording import recorded
 from pydp.tuning.choose import Choice, cached_plan, choose
@@ -76,8 +76,7 @@ def _counts(repeats: Any, n: int, wait_for: Any) -> tuple[Any, int]:
     if counts.ndim > 1 or (counts.size != 1 and counts.shape != (n,)):
         raise InvalidArgument(f"repeats has shape {counts.shape}; an integer or shape ({n},) is accepted")
     if counts.size == 1 and not isinstance(counts, np.ndarray) and n != 1:
-        for event in check_events(wait_for):
-            event.wait()
+        wait_for_all(check_events(wait_for))
         counts = counts.get()
     if not isinstance(counts, np.ndarray):
         return counts.reshape(-1) if not counts.ndim else counts, 0

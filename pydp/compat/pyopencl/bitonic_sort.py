@@ -22,8 +22,8 @@ def __getattr__(name: str) -> Any:
 class BitonicSort(original.BitonicSort):
     """Sorts an array in place, along an axis: :class:`pyopencl.bitonic_sort.BitonicSort`. The sort is stable.
 
-    A subclass with other ``get_program`` or ``sort_b_prepare_wl`` runs as it does in pyopencl, and so does, on Intel's
-    runtime, a call in a forked process.
+    A subclass with other ``get_program`` or ``sort_b_prepare_wl`` runs as it does in pyopencl. On Intel's runtime,
+    calls in a forked process also run as in pyopencl.
     """
 
     def __call__(self, arr: Any, idx: Any = None, queue: Any = None, wait_for: Any = None, axis: int = 0) -> Any:
