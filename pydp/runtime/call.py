@@ -98,8 +98,8 @@ class Call:
         """Begin a call.
 
         inputs: arrays by name; None entries are ignored. out: an array, or for several `outputs` a tuple of arrays and
-        None. writable: the names of inputs that kernels write in place. out_name: of `out` in messages. wait_for: events;
-        the kernels wait for them, or this function does if an array is a NumPy array of the caller.
+        None. writable: the names of inputs that kernels write in place. out_name: of `out` in messages. wait_for:
+        events; the kernels wait for them, or this function does if an array is a NumPy array of the caller.
 
         Raises InvalidArgument for a value that is not an array, an unsupported dtype, arrays on different devices, an
         unsuitable queue or wait list, and read-only arrays in `writable`.
