@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from selections import Guarded
 
 import pydp
-from pydp.algorithms.registry import Algorithm, algorithms
+from pydp.algorithms.registry import Algorithm, algorithms, values_of
 from pydp.tuning.reference import difference, expected, hosts
 
 ALGORITHMS = {name: one for name, one in algorithms().items() if one.operands and not name.startswith("random.")}
@@ -177,6 +177,24 @@ def test_any_call(device: Any, name: str, data: st.DataObject) -> None:
         assert difference([view(written)], want) is None
         view(old)[...] = view(written)
         assert written.tobytes() == old.tobytes()
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if name not in ("lexsort", "put")])
+def test_lists_give_plain_arrays(device: Any, name: str) -> None:
+    """Arrays that pydp makes of lists have a type of their own, which no result has."""
+    algorithm = ALGORITHMS[name]
+    shapes = algorithm.shapes((7, 7, 7) if name == "matmul" else (7,)) or []
+    operands = values_of(algorithm, shapes, np.dtype(algorithm.dtype))
+    if name == "take":
+        operands[1] = np.arange(3)
+    options = {key: min(value, 3) if key in ("k", "kth") else value for key, value in algorithm.options.items()}
+    args, options = algorithm.passed([one.tolist() for one in operands], options)
+    try:
+        result = algorithm.function(*args, **options, device=device)
+    except pydp.UnsupportedOnDevice:
+        pytest.skip("the device has no float64")  # the dtype of lists of floats
+    for one in result if isinstance(result, tuple) else (result,):
+        assert not isinstance(one, np.ndarray) or type(one) is np.ndarray
 
 
 @pytest.mark.sweep
