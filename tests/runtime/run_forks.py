@@ -33,7 +33,9 @@ INTERRUPTED = {"interrupts_before_the_fork": "before", "interrupts_after_the_for
 
 
 def register_behind_an_interrupt(when: str, register: Callable[..., None], **hooks: Callable[[], None]) -> None:
-    """Register hooks of forks; Ctrl-C comes when those of `when` begin. Finalizers must release again afterwards."""
+    """Register hooks of forks, and interrupt the process, as Ctrl-C does, when the hook `when` begins.
+
+    Afterwards, finalizers must still release their objects."""
     # Functions of `signal` raise at once. After this one, the next hook that is not in C raises.
     interrupt = functools.partial(getattr(ctypes.CDLL(None), "raise"), int(signal.SIGINT))
     if when == "after_in_parent":  # these run in the order of registration
