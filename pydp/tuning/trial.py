@@ -136,7 +136,8 @@ class Subject:
         except (TypeError, InvalidArgument) as error:
             # If the call itself is wrong, `describe` raises that error, without a run that might change arrays.
             check_events(self.kw.get("wait_for"))
-            describe(given(self.fn, self.args, {**self.kw, "wait_for": None}))
+            named = {key: None if key == "wait_for" else value for key, value in self.kw.items()}
+            describe(given(self.fn, self.args, named))
             raise InvalidArgument(f"{name} has no specializations to tune") from error
         else:
             raise InvalidArgument(f"this call of {name} cannot be tuned: it runs no kernel that has specializations")
