@@ -57,6 +57,7 @@ class Place(NamedTuple):
             return
         if any(map(placement.may_change, self.arrays)):
             placement.wait_for_all(events)
+            return
         marker = cl.enqueue_marker(self.chosen, wait_for=events)
         for one in self.arrays:
             if isinstance(one, (Field, Array)):

@@ -2,8 +2,9 @@
 
 The threads of the driver do not exist in the child, and a driver lock that a thread held at the fork is never released.
 On PoCL and rusticl, every command hangs in the child, even in a new context. Intel's runtime works in the child unless
-commands were running at the fork, which no query reports. The child therefore uses no driver. A fork before the first
-use of OpenCL has no effect. A fork is detected if Python makes it, not C code, and if pydp was imported before.
+commands were running at the fork, which no query reports. The child therefore uses no driver, except for
+kernels of pydp.compat.pyopencl on Intel's runtime. A fork before the first use of OpenCL has no effect. A fork is
+detected if Python makes it, not C code, and if pydp was imported before.
 
     raise_if_lost()                 call before using a driver; warm calls rely on `Device.queue`, which raises
     on_loss(function)               `function` runs in such a child right after the fork

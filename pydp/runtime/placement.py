@@ -20,8 +20,11 @@ from pydp.runtime.memory.host_memory import check_dtype
 ARRAYS = "NumPy arrays, Fields and pyopencl Arrays"
 
 
+_COPIED = (list, tuple, int, float, complex, np.generic)
+
+
 class Converted(np.ndarray):
-    """An array that pydp has made of numbers: no other code changes its elements."""
+    """An array that pydp has made of a list or number: no other code changes its elements."""
 
 
 def may_change(value: Any) -> bool:
@@ -44,7 +47,7 @@ def normal_input(name: str, value: Any) -> Any:
     except (TypeError, ValueError) as error:
         raise InvalidArgument(f"{name} cannot be converted to an array: {error}") from None
     check_dtype(array.dtype, name)
-    return array.view(Converted)
+    return array.view(Converted) if isinstance(value, _COPIED) else array  # others may share their memory with it
 
 
 def place(

@@ -178,6 +178,8 @@ def test_operands_of_different_sizes_of_one_buffer(device: Device) -> None:
         lambda x, gate: pydp.reduce(x, init=2, wait_for=gate),
         lambda x, gate: pydp.histogram(x, [0, 10, 500], wait_for=gate),
         lambda x, gate: pydp.scan(x, length=3, wait_for=gate),
+        lambda x, gate: pydp.segmented_reduce(x, [0, 9, 1000], init=2, wait_for=gate),
+        lambda x, gate: pydp.sum(x, where=[True] * 1000, wait_for=gate),
         lambda x, gate: pydp.searchsorted(x, 3, wait_for=gate),
         lambda x, gate: pydp.take(x, [0], wait_for=gate),
         lambda x, gate: pydp.put(x, [1], 3, wait_for=gate),
@@ -187,7 +189,7 @@ def test_operands_of_different_sizes_of_one_buffer(device: Device) -> None:
         lambda x, gate: pydp.scan(x, wait_for=gate)[::-1].copy_in(np.zeros(1000, np.int32), blocking=False),
         lambda x, gate: pydp.scan(x, wait_for=gate).copy_out(np.zeros(1000, np.int32), blocking=False),
     ],
-    ids="init edges length searched indexes put factors positions copy_in copy_in_to_view copy_out".split(),
+    ids="init edges length segments where searched indexes put factors positions copy_in copy_in_to_view copy_out".split(),
 )
 def test_calls_with_values_from_the_host_wait_for_nothing(device: Device, call: Any) -> None:
     """pyopencl's event of a transfer waits for its end where it is dropped, and keeps all threads from running."""

@@ -20,7 +20,7 @@ from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
-from pydp.runtime.placement import wait_on_host
+from pydp.runtime.placement import normal_input, wait_on_host
 
 FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 
@@ -226,7 +226,7 @@ def mask_of(where: Any) -> Any:
     """The argument where: None, or an array of bools. True stands for None."""
     if where is None or where is True:
         return None
-    found = where if hasattr(where, "dtype") else np.asarray(where)
+    found = where if hasattr(where, "dtype") else normal_input("where", where)
     if found.dtype != np.bool_:
         raise InvalidArgument(f"where has dtype {found.dtype}; an array of bool is accepted")
     return found

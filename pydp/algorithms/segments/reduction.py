@@ -22,7 +22,7 @@ from pydp.model.family import Key, Keyed
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
-from pydp.runtime.placement import normal_input
+from pydp.runtime.placement import Converted, normal_input
 from pydp.runtime.programs.program import Kernel, kernel
 from pydp.tuning.choose import Choice, cached_plan, choose
 
@@ -81,7 +81,7 @@ def prepare(x: Any, offsets: Any, op: Any, init: Any, dtype: Any, spec: Any, whe
     source = native(x.dtype)
     operator = operator_text(op, native(dtype) if dtype is not None else result_dtype(source, op))
     conversion(source, operator.dtype)
-    initial = None if init is None else host_init(init, operator.dtype).reshape(1)
+    initial = None if init is None else host_init(init, operator.dtype).reshape(1).view(Converted)
     if initial is None and operator.start is None:
         raise InvalidArgument(f"op {operator.title} has no known identity; init= gives the result of empty segments")
     call = Call.begin({"x": x, "offsets": offsets, "init": initial}, **where)
