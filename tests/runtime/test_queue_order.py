@@ -189,7 +189,7 @@ def test_operands_of_different_sizes_of_one_buffer(device: Device) -> None:
         lambda x, gate: pydp.scan(x, wait_for=gate)[::-1].copy_in(np.zeros(1000, np.int32), blocking=False),
         lambda x, gate: pydp.scan(x, wait_for=gate).copy_out(np.zeros(1000, np.int32), blocking=False),
     ],
-    ids="init edges length segments where searched indexes put factors positions copy_in copy_in_to_view copy_out".split(),
+    ids="init edges length segments where searched indexes put factors positions copy_in copy_in_view copy_out".split(),
 )
 def test_calls_with_values_from_the_host_wait_for_nothing(device: Device, call: Any) -> None:
     """pyopencl's event of a transfer waits for its end where it is dropped, and keeps all threads from running."""
