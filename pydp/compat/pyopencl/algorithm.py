@@ -114,6 +114,7 @@ def _selected(
     queue: Any,
     wait_for: Any,
 ) -> tuple[Any, ...]:
+    check_process(ary.context)
     count_type = np.dtype(np.uint64 if len(ary) > np.iinfo(np.uint32).max else np.uint32)
     types, values = _extra(extra_args)
     large = (("index_t", np.dtype(np.int64)),) if len(ary) > np.iinfo(np.int32).max else ()
@@ -139,6 +140,7 @@ def copy_if(
     ary: Any, predicate: str, extra_args: Any = None, preamble: str = "", queue: Any = None, wait_for: Any = None
 ) -> tuple[Any, Any, Any]:
     """Copy the elements for which `predicate` (C, of ``ary[i]``) holds: the copies, their number, the event."""
+    check_process(ary.context)
     if not extra_args and not preamble and (found := direct.select(ary, predicate, queue, wait_for)) is not None:
         return found
     variables = (("predicate", predicate),)
@@ -203,6 +205,7 @@ class RadixSort(original.RadixSort):
         options: Any = None,
     ) -> None:
         check_process(context)
+        self._context = context
         self._scan_kernel: Any = None
         own = scan_kernel is GenericScanKernel and mapping_of(context.devices) == "vector"
         super().__init__(
@@ -243,7 +246,7 @@ class RadixSort(original.RadixSort):
         if kwargs:
             raise TypeError(f"invalid keyword arguments: {set(kwargs)}")
         first = args[self.first_array_arg_idx]
-        check_process((queue or first.queue).context)
+        check_process(self._context)
         if key_bits is not None and key_bits <= 0:
             return self._copies(args, queue or first.queue, allocator or first.allocator, wait_for)
         if self._passes is None:
@@ -373,6 +376,11 @@ class _StartsScan(GenericScanKernel):
 
 class ListOfListsBuilder(original.ListOfListsBuilder):
     """Many lists of different lengths: :class:`pyopencl.algorithm.ListOfListsBuilder`, on the scan of this package."""
+
+    def __call__(self, queue: Any, n_objects: int, *args: Any, **kwargs: Any) -> tuple[dict[str, BuiltList], Any]:
+        """Build the lists of `n_objects` objects; the parameters are pyopencl's."""
+        check_process(self.context)
+        return super().__call__(queue, n_objects, *args, **kwargs)
 
     @memoize_method
     def get_scan_kernel(self, index_dtype: Any) -> GenericScanKernel:

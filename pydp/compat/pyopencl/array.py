@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pyopencl.array as original
 
+from pydp.compat.pyopencl.devices import check_process
 from pydp.compat.pyopencl.reduction import (
     get_all_kernel,
     get_any_kernel,
@@ -120,6 +121,7 @@ def cumsum(
     a: Any, output_dtype: Any = None, queue: Any = None, wait_for: Any = None, *, return_event: bool = False
 ) -> Any:
     """The inclusive sums of an array's elements."""
+    check_process(a.context)
     dtype = a.dtype if output_dtype is None else np.dtype(output_dtype)
     result = a._new_like_me(dtype)
     kernel = get_cumsum_kernel(a.context, a.dtype, dtype)

@@ -45,6 +45,8 @@ def check_process(context: Any) -> None:
     """Raise NoUsableDevice in a forked process in which commands of the context would never end.
 
     On Intel's runtime they end unless commands were running at the fork. pyopencl's programs may rely on that.
+    Constructors and calls check first: in such a process, building a program or making a buffer may hang, too. Names of
+    devices can be read, because the drivers take no lock for them.
     """
     if not forks.is_lost():
         forks.note_use()

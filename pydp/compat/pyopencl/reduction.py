@@ -75,6 +75,7 @@ class ReductionKernel(original.ReductionKernel):
         options: Any = None,
         preamble: str = "",
     ) -> None:
+        check_process(ctx)
         self._vector = mapping_of(ctx.devices) == "vector"
         if not self._vector:
             super().__init__(ctx, dtype_out, neutral, reduce_expr, map_expr, arguments, name, options, preamble)

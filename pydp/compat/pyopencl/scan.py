@@ -97,6 +97,7 @@ class GenericScanKernel(original.GenericScanKernel):
 
     def finish_setup(self) -> None:
         """Build the kernels. pyopencl's constructor calls this at its end."""
+        check_process(self.context)
         methods = "_finish_setup_impl", "generate_scan_kernel", "get_local_mem_use"
         if overrides(self, original.GenericScanKernel, *methods):
             super().finish_setup()
