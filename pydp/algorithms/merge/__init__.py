@@ -11,7 +11,7 @@ from pydp.algorithms.arguments import by_key, check_same_shape, refuse_shared
 from pydp.algorithms.merge.policy import FAMILY, MergeProblem, MergeSpec, stretch_of
 from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.search.plan import common_dtype
-from pydp.algorithms.sort.order import ordering
+from pydp.algorithms.sort.order import Comparison, comparison_of, ordering
 from pydp.dtypes import (
     c_declarations,
     c_name,
@@ -37,27 +37,39 @@ __all__ = ["MergeSpec", "merge", "merge_by_key"]
 
 @recorded
 def merge(
-    a: Any, b: Any, *, out: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None, spec: Any = None
+    a: Any,
+    b: Any,
+    *,
+    key: Any = None,
+    less: Any = None,
+    descending: bool = False,
+    out: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
 ) -> Any:
     """Merge two sorted arrays. The merge is stable: of equal elements, those of `a` come first.
 
-    a, b: arrays of rank 1 in ascending order, in the order of `sort` (NaN last; records member by member), of any
-    strides and dtype (NumPy, Field or pyopencl Array). Numbers of different dtypes are merged in their common dtype.
-    The result has ``len(a) + len(b)`` elements and the kind of `a`. If an array is not sorted, the order of the result
-    is unspecified.
+    a, b: arrays of rank 1 in the order of `sort` (ascending, NaN last; records member by member), of any strides and
+    dtype (NumPy, Field or pyopencl Array). Numbers of different dtypes are merged in their common dtype. The result has
+    ``len(a) + len(b)`` elements and the kind of `a`. If an array is not sorted, the order of the result is unspecified.
+    key, less, descending: the order of both arrays, as for `sort`.
     out: array for the result, which shares no memory with `a` and `b`.
     spec: a :class:`pydp.algorithms.merge.policy.MergeSpec`, or a mapping of some of its fields.
 
-    Raises InvalidArgument for arrays of another rank and for dtypes without a common one, and UnsupportedOnDevice for
-    dtypes that the device does not support, before anything is enqueued.
+    Raises InvalidArgument for arrays of another rank, for dtypes without a common one and for invalid functions, and
+    UnsupportedOnDevice for dtypes and functions that the device does not support, before anything is enqueued.
 
     >>> pydp.merge(np.array([1, 3, 5]), np.array([2, 3, 9]))
     array([1, 2, 3, 3, 5, 9])
+    >>> pydp.merge(np.array([1, -3, 5]), np.array([-2, 9]), key="abs(x)")
+    array([ 1, -2, -3,  5,  9])
 
     Source: O. Green, R. McColl and D. Bader, GPU Merge Path (2012); ``cub::DeviceMerge``.
     """
     where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
-    return _run(_prepare({"a": a, "b": b}, spec, where, 1))
+    return _run(_prepare({"a": a, "b": b}, (key, less, descending), spec, where, 1))
 
 
 @recorded
@@ -67,6 +79,9 @@ def merge_by_key(
     keys_b: Any,
     values_b: Any,
     *,
+    key: Any = None,
+    less: Any = None,
+    descending: bool = False,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -82,7 +97,7 @@ def merge_by_key(
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for}
     arrays = {"keys_a": keys_a, "values_a": values_a, "keys_b": keys_b, "values_b": values_b}
-    found: tuple[Any, Any] = _run(_prepare(arrays, spec, where, 2))
+    found: tuple[Any, Any] = _run(_prepare(arrays, (key, less, descending), spec, where, 2))
     return found
 
 
@@ -104,7 +119,10 @@ class _Plan:
     stretch: int
 
 
-def _prepare(arrays: dict[str, Any], spec: Any, where: dict[str, Any], outputs: int) -> _Prepared:
+def _prepare(
+    arrays: dict[str, Any], compared: tuple[Any, Any, Any], spec: Any, where: dict[str, Any], outputs: int
+) -> _Prepared:
+    """compared: the arguments key, less and descending. outputs: 2 with values, otherwise 1."""
     call = Call.begin(arrays, outputs=outputs, **where)
     operands = [call.input(name) for name in arrays]
     keys, values = operands[::outputs], operands[1::2] if outputs == 2 else []
@@ -123,25 +141,26 @@ def _prepare(arrays: dict[str, Any], spec: Any, where: dict[str, Any], outputs: 
         for dtype in (*(one.dtype for one in values), carried):
             check_supported(dtype, call.device, "values", storage_only=not converts)
     total = sum(one.size for one in keys)
-    plan = _plan_of(call.device, key, carried, total, by_key(spec))
+    plan = _plan_of(call.device, key, carried, total, by_key(spec), *comparison_of(key, *compared))
     return _Prepared(call, keys, values, key, carried, plan if total else None)
 
 
 @cached_plan
-def _plan_of(device: Any, key: np.dtype, carried: np.dtype | None, total: int, spec: Any) -> _Plan:
+def _plan_of(device: Any, key: np.dtype, carried: np.dtype | None, total: int, spec: Any, *compared: Any) -> _Plan:
+    """compared: the items of a Comparison."""
     words = None if carried is None else movable(carried)
     if device.profile.loop_limit is not None and lost_in_arrays(key, device):
         raise UnsupportedOnDevice(f"this driver corrupts local arrays of {key}; merge numbers instead")
     item = key.itemsize + (carried.itemsize if carried else 0)
-    problem = MergeProblem(dtype_text(key), max(0, total - 1).bit_length(), key.itemsize, item)
+    order, used, iterations = ordering(device, key, Comparison(*compared))
+    problem = MergeProblem(dtype_text(key), max(0, total - 1).bit_length(), key.itemsize, item, iterations)
     choice = choose(FAMILY, device, problem, spec)
     chosen = choice.spec
-    compared, used, _ = ordering(key, None, None, False, None)
     params: dict[str, object] = {
         "mapping": chosen.mapping,
         "declarations": c_declarations([*sorted(used, key=str), *([words] if words else [])]),
         "key": c_name(key),
-        "ordering": compared,
+        "ordering": order,
         "carried": c_name(words) if words else None,
         "chains": chosen.chains,
         "scalar": not is_record(key),
@@ -185,7 +204,8 @@ def _run(ready: _Prepared) -> Any:
 def _explain(which: str, given: Given) -> Explanation:
     names = ("a", "b") if which == "merge" else ("keys_a", "values_a", "keys_b", "values_b")
     arrays = {name: getattr(given, name) for name in names}
-    ready = _prepare(arrays, given.spec, given.where, 1 if which == "merge" else 2)
+    compared = given.key, given.less, given.descending
+    ready = _prepare(arrays, compared, given.spec, given.where, 1 if which == "merge" else 2)
     device, plan = ready.call.device, ready.plan
     sizes = " and ".join(str(one.size) for one in ready.keys)
     if which == "merge" and given.out is not None:
@@ -207,17 +227,32 @@ def _explain(which: str, given: Given) -> Explanation:
     return Explanation(title, facts, choices + describe_barriers(plan.kernel), {plan.kernel.name: plan.kernel.source})
 
 
-def _merge_reference(a: Any, b: Any) -> list[Expected] | None:
+def _merge_reference(a: Any, b: Any, *, descending: Any = False) -> list[Expected] | None:
+    order = _order(a, b, descending)
+    return None if order is None else [Expected(np.concatenate([host(a), host(b)])[order])]
+
+
+def _pairs_reference(
+    keys_a: Any, values_a: Any, keys_b: Any, values_b: Any, *, descending: Any = False
+) -> list[Expected] | None:
+    order = _order(keys_a, keys_b, descending)
+    if order is None:
+        return None
+    pairs = ((keys_a, keys_b), (values_a, values_b))
+    return [Expected(np.concatenate([host(one), host(other)])[order]) for one, other in pairs]
+
+
+def _order(a: Any, b: Any, descending: bool) -> np.ndarray | None:
+    """The order of a merge; None if an array is not sorted, so that it is unspecified."""
     a, b = host(a), host(b)
-    if any((one[1:] < one[:-1]).any() for one in (a, b)):
-        return None  # the order of the result is unspecified
-    return [Expected(np.sort(np.concatenate([a, b]), kind="stable"))]
-
-
-def _pairs_reference(keys_a: Any, values_a: Any, keys_b: Any, values_b: Any) -> list[Expected] | None:
-    keys = _merge_reference(keys_a, keys_b)
-    order = np.argsort(np.concatenate([host(keys_a), host(keys_b)]), kind="stable")
-    return None if keys is None else [*keys, Expected(np.concatenate([host(values_a), host(values_b)])[order])]
+    for one in (a, b):
+        behind, before = (one[:-1], one[1:]) if descending else (one[1:], one[:-1])
+        if (behind < before).any() or (before != before)[behind == behind].any():
+            return None
+    both = np.concatenate([a, b])
+    if not descending:
+        return np.argsort(both, kind="stable")
+    return (both.size - 1 - np.argsort(both[::-1], kind="stable"))[::-1]
 
 
 register(

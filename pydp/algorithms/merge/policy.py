@@ -37,12 +37,14 @@ class MergeSpec:
 
 @dataclass(frozen=True)
 class MergeProblem(Problem):
-    """log_n: logarithm of the number of results, rounded up. key: bytes of a key. item: bytes of a key and a value."""
+    """log_n: logarithm of the number of results, rounded up. key: bytes of a key. item: bytes of a key and a value.
+    iterations: of the loops in one comparison, if the device limits them."""
 
     family: ClassVar[str] = "merge"
     log_n: int
     key: int
     item: int
+    iterations: int = 0
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -65,9 +67,18 @@ def _local_bytes(problem: MergeProblem, spec: MergeSpec) -> int:
     return spec.lanes * spec.items * (problem.key + 2) + 64
 
 
+def _iterations(problem: MergeProblem, spec: MergeSpec) -> int:
+    """The most loop iterations of a work-item with mapping "vector", each with one comparison."""
+    return (2 * spec.stretch + 64 * spec.chains) * (1 + problem.iterations)
+
+
 def _default(profile: Profile, problem: MergeProblem) -> MergeSpec:
-    stretch = 65536 if profile.loop_limit is None else _LOOP_BOUND_STRETCH
-    vector = MergeSpec("vector", stretch, barriers="auto" if profile.kind == "gpu" else "group")
+    vector = MergeSpec("vector", barriers="auto" if profile.kind == "gpu" else "group")
+    if profile.loop_limit is not None:
+        vector = dataclasses.replace(vector, stretch=_LOOP_BOUND_STRETCH)
+        while vector.stretch > 1 and _iterations(problem, vector) > profile.loop_limit:
+            chains = max(1, min(vector.chains, vector.stretch // 64))
+            vector = dataclasses.replace(vector, stretch=vector.stretch // 2, chains=chains)
     if profile.mapping != "simt":
         return vector
     lanes = min(128, 1 << max(profile.max_group_size.bit_length() - 1, 1))
@@ -102,7 +113,7 @@ def _check(profile: Profile, problem: MergeProblem, spec: MergeSpec) -> str | No
     if error:
         return error
     if spec.mapping == "vector":
-        if profile.loop_limit is not None and 2 * spec.stretch + 64 * spec.chains > profile.loop_limit:
+        if profile.loop_limit is not None and _iterations(problem, spec) > profile.loop_limit:
             return f"stretch {spec.stretch} exceeds the {profile.loop_limit} loop iterations of this driver"
         return None
     if spec.lanes > profile.max_group_size:

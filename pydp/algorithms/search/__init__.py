@@ -27,6 +27,9 @@ def searchsorted(
     side: str = "left",
     sorter: Any = None,
     *,
+    key: Any = None,
+    less: Any = None,
+    descending: bool = False,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -36,29 +39,34 @@ def searchsorted(
     """Return the indexes (int64) in the sorted array `a` where the values `v` would be inserted, as
     ``numpy.searchsorted``.
 
-    a: array of rank 1 in ascending order (NumPy, Field or pyopencl Array; any stride), in the order of `sort`: NaN is
-    last. v: values of any shape and strides, or a number; they are compared in the common dtype of both arrays. The
-    result has the shape of `v` and the kind of `a`; for a NumPy array and a number it is a NumPy scalar.
-    side: "left" gives the index of the first element that is not less than the value, "right" the index after the last
-    one that is not greater. sorter: integers that sort `a`, as of `argsort`; then `a` need not be sorted. Indexes that
-    are out of range are clipped (NumPy raises an error for them).
+    a: array of rank 1 in the order of `sort` (NumPy, Field or pyopencl Array; any stride): ascending, NaN last. v: values
+    of any shape and strides, or a number; they are compared in the common dtype of both arrays. The result has the shape
+    of `v` and the kind of `a`; for a NumPy array and a number it is a NumPy scalar.
+    side: "left" gives the index of the first element that does not come before the value, "right" the index after the
+    last one that does not come after it.
+    sorter: integers that sort `a`, as of `argsort`; then `a` need not be sorted. Indexes that are out of range are
+    clipped (NumPy raises an error for them).
+    key, less, descending: the order of `a`, as for `sort`; a key is calculated of the values, too.
     out: int64 array of the shape of `v` for the result.
     spec: a :class:`pydp.algorithms.search.policy.SearchSpec`, or a mapping of some of its fields.
 
-    Raises InvalidArgument for another side, a sorter of another shape or dtype, and arrays that cannot be compared;
-    UnsupportedOnDevice for dtypes that the device does not support. Both are raised before anything is enqueued.
+    Raises InvalidArgument for another side, a sorter of another shape or dtype, invalid functions, and arrays that
+    cannot be compared; UnsupportedOnDevice for dtypes and functions that the device does not support. Both are raised
+    before anything is enqueued.
 
     >>> pydp.searchsorted(np.array([1, 3, 5, 5]), np.array([0, 5, 9]))
     array([0, 2, 4])
     >>> pydp.searchsorted(np.array([1, 3, 5, 5]), np.array([0, 5, 9]), side="right")
     array([0, 4, 4])
+    >>> pydp.searchsorted(np.array([5, 3, 1]), np.array([4, 3]), descending=True)
+    array([1, 1])
 
     Source: P.-V. Khuong and P. Morin, Array Layouts for Comparison-Based Searching (2017), section 3: searches without
     branches.
     """
     where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
     values = normal_input("v", v)
-    found = _searched(a, values, sorter, _right(side), **where, spec=spec)
+    found = _searched(a, values, sorter, _right(side), key, less, descending, **where, spec=spec)
     return found[()] if out is None and isinstance(found, np.ndarray) and not found.ndim else found
 
 
@@ -70,10 +78,22 @@ def _right(side: Any) -> bool:
 
 @recorded
 def _searched(
-    a: Any, v: Any, sorter: Any, right: bool, *, out: Any, device: Any, queue: Any, wait_for: Any, spec: Any
+    a: Any,
+    v: Any,
+    sorter: Any,
+    right: bool,
+    key: Any,
+    less: Any,
+    descending: Any,
+    *,
+    out: Any,
+    device: Any,
+    queue: Any,
+    wait_for: Any,
+    spec: Any,
 ) -> Any:
     where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
-    return run(prepare({"a": a, "v": v}, sorter, Search(right), spec, where))
+    return run(prepare({"a": a, "v": v}, sorter, Search(right), spec, where, (key, less, descending)))
 
 
 @recorded
@@ -99,7 +119,8 @@ def membership(
 
 def _explain(given: Given) -> Explanation:
     values = normal_input("v", given.v)
-    ready = prepare({"a": given.a, "v": values}, given.sorter, Search(_right(given.side)), given.spec, given.where)
+    how, compared = Search(_right(given.side)), (given.key, given.less, given.descending)
+    ready = prepare({"a": given.a, "v": values}, given.sorter, how, given.spec, given.where, compared)
     if given.out is not None:
         ready.call.output(ready.v.shape, np.int64)  # validates out
     return explained("searchsorted", ready)
@@ -123,12 +144,18 @@ def explained(which: str, ready: Any) -> Explanation:
     return Explanation(title, facts, choices, {plan.kernel.name: plan.kernel.source})
 
 
-def _reference(a: Any, v: Any, side: str = "left", sorter: Any = None) -> list[Expected] | None:
-    a = host(a)
-    if sorter is None and (a[1:] < a[:-1]).any():
+def _reference(
+    a: Any, v: Any, side: str = "left", sorter: Any = None, *, descending: Any = False
+) -> list[Expected] | None:
+    a, by_numpy = host(a), np.searchsorted
+    if sorter is not None:
+        a = a[host(sorter)]
+    if descending:  # before the element of the reversed array is after that of the array
+        a, side = a[::-1], "left" if side == "right" else "right"
+    if (a[1:] < a[:-1]).any() or (a[:-1] != a[:-1])[a[1:] == a[1:]].any():
         return None  # the result for an array that is not sorted depends on the order of the comparisons
-    by_numpy: Any = np.searchsorted
-    return [Expected(by_numpy(a, host(v), side, None if sorter is None else host(sorter)).astype(np.int64))]
+    found = np.asarray(by_numpy(a, host(v), side))  # type: ignore[call-overload]
+    return [Expected((a.size - found if descending else found).astype(np.int64))]
 
 
 register(

@@ -12,7 +12,7 @@ from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce.passes import collapse
 from pydp.algorithms.runs.equality import differ
 from pydp.algorithms.search.policy import FAMILY, SearchProblem, group_size, part_size
-from pydp.algorithms.sort.order import ordering
+from pydp.algorithms.sort.order import Comparison, comparison_of, ordering
 from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, dtype_text
 from pydp.errors import InvalidArgument
 from pydp.runtime.arrays.operand import Operand
@@ -71,9 +71,17 @@ def common_dtype(one: np.dtype, other: np.dtype) -> np.dtype:
     return found
 
 
-def prepare(arrays: dict[str, Any], sorter: Any, how: Search, spec: Any, where: dict[str, Any]) -> Prepared:
+def prepare(
+    arrays: dict[str, Any],
+    sorter: Any,
+    how: Search,
+    spec: Any,
+    where: dict[str, Any],
+    compared: tuple[Any, Any, Any] = (None, None, False),
+) -> Prepared:
     """Check a call, and find its plan. arrays: the sorted array and the values by their names, the array whose kind the
-    result has first. The sorted array is named "a" or "test_elements"."""
+    result has first. The sorted array is named "a" or "test_elements". compared: the arguments key, less, descending.
+    """
     call = Call.begin({**arrays, "sorter": sorter}, **where)
     operands = {name: call.input(name) for name in arrays}
     table = next(name for name in arrays if name in ("a", "test_elements"))
@@ -90,9 +98,10 @@ def prepare(arrays: dict[str, Any], sorter: Any, how: Search, spec: Any, where: 
     for dtype, name in ((a.dtype, table), (v.dtype, v.name), (key, f"{table} and {v.name} together")):
         check_supported(dtype, call.device, name)
         check_kept_whole(dtype, call.device)
+    comparison = comparison_of(key, *compared)
     steps = (a.strides[0], _flat_step(v) or 1, None if order is None else order.strides[0])
     kinds = (a.dtype, v.dtype, key, None if order is None else order.dtype)
-    plan = plan_of(call.device, kinds, steps, a.size, v.size, how, by_key(spec))
+    plan = plan_of(call.device, kinds, steps, a.size, v.size, how, by_key(spec), *comparison)
     return Prepared(call, a, v, order, plan if v.size else None, how)
 
 
@@ -111,24 +120,26 @@ def plan_of(
     count: int,
     how: Search,
     spec: Any,
+    *compared: Any,
 ) -> Searcher:
-    """The kernel of a search of `count` values in `n` elements, and its launch."""
+    """The kernel of a search of `count` values in `n` elements, and its launch. compared: the items of a Comparison."""
     a, v, key, sorter = dtypes
     profile = device.profile
-    numbers = key.kind in "biuf"
+    comparison = Comparison(*compared)
+    numbers = key.kind in "biuf" and comparison.is_natural
+    order, used, iterations = ordering(device, key, comparison)
     problem = SearchProblem(
-        dtype_text(key), max(0, n - 1).bit_length(), max(0, count - 1).bit_length(), a.itemsize, numbers
+        dtype_text(key), max(0, n - 1).bit_length(), max(0, count - 1).bit_length(), a.itemsize, numbers, iterations
     )
     choice = choose(FAMILY, device, problem, spec)
     chosen = choice.spec
     simt = chosen.mapping == "simt"
     part = chosen.part if simt else part_size(chosen, count, profile.compute_units)
-    compared, used, _ = ordering(key, None, None, False, None)
     kinds = [one for one in dtypes if one is not None]
     params = {
         "declarations": c_declarations([*kinds, *sorted(used, key=str)]),
         "key": c_name(key),
-        "ordering": compared,
+        "ordering": order,
         "a": c_name(a),
         "v": c_name(v),
         "convert_a": conversion(a, key)[0],

@@ -35,13 +35,14 @@ class SearchSpec:
 @dataclass(frozen=True)
 class SearchProblem(Problem):
     """log_n, log_values: logarithms of the numbers of elements and of values, rounded up. item: bytes of an element.
-    numbers: vectors can compare the elements."""
+    numbers: vectors can compare the elements. iterations: of the loops in one comparison, if the device limits them."""
 
     family: ClassVar[str] = "search"
     log_n: int
     log_values: int
     item: int
     numbers: bool = True
+    iterations: int = 0
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -63,8 +64,15 @@ def _default(profile: Profile, problem: SearchProblem) -> SearchSpec:
     if profile.mapping == "simt":
         return SearchSpec("simt", 1, 1)
     chains = 32 if problem.numbers else 4
-    part = 2048 if profile.loop_limit is None else 8 * chains
-    return SearchSpec("vector", chains, part)
+    spec = SearchSpec("vector", chains, 2048 if profile.loop_limit is None else 8 * chains)
+    while profile.loop_limit is not None and spec.part > 1 and _iterations(problem, spec) > profile.loop_limit:
+        spec = SearchSpec("vector", min(chains, spec.part // 2), spec.part // 2)
+    return spec
+
+
+def _iterations(problem: SearchProblem, spec: SearchSpec) -> int:
+    """The most loop iterations of a work-item."""
+    return spec.part // spec.chains * (_STEPS * (1 + spec.chains * problem.iterations) + 2 * spec.chains)
 
 
 def _space(profile: Profile, problem: SearchProblem) -> list[SearchSpec]:
@@ -86,8 +94,7 @@ def _check(profile: Profile, problem: SearchProblem, spec: SearchSpec) -> str | 
         return error
     if spec.part % spec.chains:
         return f"part is {spec.part} and chains {spec.chains}; a multiple of chains is accepted"
-    blocks = spec.part // spec.chains
-    if profile.loop_limit is not None and blocks * (_STEPS + 2 * spec.chains) > profile.loop_limit:
+    if profile.loop_limit is not None and _iterations(problem, spec) > profile.loop_limit:
         return f"part {spec.part} exceeds the {profile.loop_limit} loop iterations of this driver"
     return None
 

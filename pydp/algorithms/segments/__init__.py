@@ -210,7 +210,10 @@ def segmented_sort(
     x: Any,
     offsets: Any,
     *,
+    key: Any = None,
+    less: Any = None,
     descending: bool = False,
+    bits: tuple[int, int] | None = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -220,7 +223,8 @@ def segmented_sort(
 
     x: array of rank 1 of any dtype that `sort` accepts (NumPy, Field or pyopencl Array). offsets: ascending integers
     from 0 to the number of elements, one more than there are segments. Offsets in a NumPy array are checked; for wrong
-    ones in a Field or pyopencl Array, the result is unspecified. descending: reverse the order.
+    ones in a Field or pyopencl Array, the result is unspecified.
+    key, less, descending, bits: as for `sort`.
     spec: a :class:`pydp.algorithms.sort.spec.SortSpec`, or a mapping of some of its fields.
 
     All elements are sorted by value, and then, with a radix sort of few bits, by the number of their segment: the time
@@ -231,14 +235,18 @@ def segmented_sort(
 
     Source: ``cub::DeviceSegmentedSort`` (the function, not the method).
     """
-    return sorts.sorted_segments(False, x, offsets, descending, device, queue, wait_for, spec)
+    how = {"key": key, "less": less, "descending": descending, "bits": bits, "spec": spec}
+    return sorts.sorted_segments(False, x, offsets, how, device, queue, wait_for)
 
 
 def segmented_argsort(
     x: Any,
     offsets: Any,
     *,
+    key: Any = None,
+    less: Any = None,
     descending: bool = False,
+    bits: tuple[int, int] | None = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -251,7 +259,8 @@ def segmented_argsort(
     >>> pydp.segmented_argsort(np.array([3, 1, 9, 7, 8]), np.array([0, 2, 5]))
     array([1, 0, 3, 4, 2])
     """
-    return sorts.sorted_segments(True, x, offsets, descending, device, queue, wait_for, spec)
+    how = {"key": key, "less": less, "descending": descending, "bits": bits, "spec": spec}
+    return sorts.sorted_segments(True, x, offsets, how, device, queue, wait_for)
 
 
 # --- explanations and references -----------------------------------------------------------------------------
@@ -312,10 +321,11 @@ def _explain_reduce(g: Given) -> Explanation:
 
 
 def _explain_sort(indexes: bool, g: Given) -> Explanation:
-    x, _, descending = sorts.check(g.x, g.offsets, g.descending)
+    x, _ = sorts.check(g.x, g.offsets)
     which = argsort if indexes else sort
     place = placed({"x": x, "offsets": g.offsets}, g.device, g.queue)
-    how = {"descending": descending, "spec": g.spec, "device": place.device, "queue": g.queue, "wait_for": g.wait_for}
+    how = {name: value for name, value in vars(g).items() if name not in ("x", "offsets", "device")}
+    how["device"] = place.device
     found: Explanation = which.__pydp_explain__(given(which, (x,), how))
     found.choices.append("a second sort, by the numbers of the segments, compares only as many bits as these have")
     return found

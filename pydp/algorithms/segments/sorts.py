@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import axis_of, switch
+from pydp.algorithms.arguments import axis_of
 from pydp.algorithms.composed import launch_elements, placed, taken
 from pydp.algorithms.runs.equality import differ
 from pydp.algorithms.segments.reduction import OFFSET, check_offsets
@@ -27,25 +27,25 @@ _SEGMENT = np.dtype(np.int32)
 _MOST = 1 << 31
 
 
-def check(x: Any, offsets: Any, descending: Any) -> tuple[Any, Any, bool]:
-    """Check the arguments of a sort of segments."""
+def check(x: Any, offsets: Any) -> tuple[Any, Any]:
+    """Check the arrays of a sort of segments."""
     x = normal_input("x", x)
     if x.ndim != 1:
         raise InvalidArgument(f"x has shape {x.shape}; an array of rank 1 is accepted")
     if x.size >= _MOST:
         raise InvalidArgument(f"x has {x.size} elements; less than 2**31 are accepted")
-    return x, check_offsets(offsets, x.size, True), switch(descending, "descending")
+    return x, check_offsets(offsets, x.size, True)
 
 
 def sorted_segments(
-    indexes: bool, x: Any, offsets: Any, descending: Any, device: Any, queue: Any, wait_for: Any, spec: Any
+    indexes: bool, x: Any, offsets: Any, how: dict[str, Any], device: Any, queue: Any, wait_for: Any
 ) -> Any:
-    """The sorted elements of each segment, or their indexes in x."""
+    """The sorted elements of each segment, or their indexes in x. how: arguments of `sort`."""
     wait_on_host(wait_for, offsets)
-    x, offsets, descending = check(x, offsets, descending)
+    x, offsets = check(x, offsets)
     place = placed({"x": x, "offsets": offsets}, device, queue)
     where = place.where
-    how: dict[str, Any] = {"descending": descending, "spec": spec, **where}
+    how = {**how, **where}
     checked = {**how, "device": place.device}
     sort.__pydp_explain__(given(sort, (x,), checked))  # raises its errors before anything is enqueued
     place.after(wait_for)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, by_key
-from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.pieces import (
     after_events,
     buffer_limit,
@@ -29,13 +28,13 @@ from pydp.algorithms.registry import Algorithm, alike, register
 from pydp.algorithms.sort.merge import Merge, merging
 from pydp.algorithms.sort.onesweep import Onesweep, onesweep
 from pydp.algorithms.sort.onesweep_policy import STRATEGIES
-from pydp.algorithms.sort.order import Order, order_of, ordering
+from pydp.algorithms.sort.order import Comparison, Order, order_of, ordering
 from pydp.algorithms.sort.policy import FAMILY
 from pydp.algorithms.sort.radix import STATE_WORDS, Radix, element_bytes, radix
 from pydp.algorithms.sort.radix_policy import RADIX_ELEMENTS
 from pydp.algorithms.sort.spec import SortProblem, SortSpec
 from pydp.algorithms.sort.stream import Sorters, scratch_bytes, sort_in_pieces
-from pydp.dtypes import check_computed, check_kept_whole, check_supported, dtype_text, lost_in_arrays, movable, native
+from pydp.dtypes import check_kept_whole, check_supported, dtype_text, lost_in_arrays, movable, native
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import Operand, c_strides
@@ -335,9 +334,7 @@ def _plan(
     check_kept_whole(dtype, device)
     if carried is not None:
         check_supported(carried, device, "sort_by_key", storage_only=True)
-    how, used, iterations = ordering(dtype, key, less, order.descending, order.bits)
-    check_computed(used, device, "a comparison by key and less")
-    call_budget(device.profile.loop_limit, iterations, "a comparison by key and less")
+    how, used, iterations = ordering(device, dtype, Comparison(key, less, order.descending), order.bits)
     if not order.n or not order.rows:
         return _Plan(order, dtype, carried, None, None)
     words = movable(carried) if carried else None
@@ -348,7 +345,7 @@ def _plan(
         size_class(order.rows),
         dtype.itemsize + (carried.itemsize if carried else 0),
         records_lost_in_arrays=any(one is not None and lost_in_arrays(one, device) for one in (dtype, words)),
-        iterations=iterations if iterations and device.profile.loop_limit is not None else 0,
+        iterations=iterations,
         element_bytes=element_bytes(dtype, carried, positions) if by_bits else 0,
     )
     choice = choose(FAMILY, device, problem, spec)

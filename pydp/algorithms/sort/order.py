@@ -4,16 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, by_key, integer, switch
+from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.operators.value_text import ExpressionFunctions
 from pydp.algorithms.reduce.passes import collapse
-from pydp.dtypes import c_member, c_name, dtype_text, is_record, vector_parts
+from pydp.dtypes import c_member, c_name, check_computed, dtype_text, is_record, vector_parts
 from pydp.errors import InvalidArgument
 from pydp.runtime.arrays.operand import Operand
+
+
+class Comparison(NamedTuple):
+    """How elements are compared.
+
+    key, less: from `by_key`. A key of members is the tuple of their names; other texts are OpenCL C expressions.
+    """
+
+    key: Any = None
+    less: Any = None
+    descending: bool = False
+
+    @property
+    def is_natural(self) -> bool:
+        """Whether the smallest element is first, in the order of its dtype."""
+        return self.key is None and self.less is None and not self.descending
 
 
 @dataclass(frozen=True)
@@ -63,27 +80,33 @@ class Order:
 def order_of(
     axis: Any, source: Operand, key: Any, less: Any, descending: Any, bits: Any
 ) -> tuple[Order, tuple[Any, Any]]:
-    """Returns (order, (key, less)). key and less come from `by_key`; a key of members is the tuple of their names.
-    Other texts are OpenCL C expressions.
+    """Returns (order, (key, less)), as they are in a `Comparison`.
 
     Raises InvalidArgument for an invalid axis, key, less or bits."""
     if axis is not None:
         axis = axis_of(axis, len(source.shape))
+    compared = comparison_of(source.dtype, key, less, descending)
+    window = None if bits is None else _window(bits, source.dtype, key is not None or less is not None)
+    order = Order(source.shape, source.strides, axis, compared.descending, window)
+    return order, (compared.key, compared.less)
+
+
+def comparison_of(dtype: np.dtype, key: Any, less: Any, descending: Any) -> Comparison:
+    """The arguments ``key=``, ``less=`` and ``descending=`` for elements of a dtype. Raises InvalidArgument for invalid
+    ones."""
     if less is not None and not callable(less) and not isinstance(less, str):
         raise InvalidArgument(
             f"less is {less!r}; a Python function of two elements, an OpenCL C expression in a and b, and None are "
             "accepted"
         )
-    if key is not None and not callable(key) and not _is_expression(key, source.dtype):
-        key = _members(key, source.dtype)
+    if key is not None and not callable(key) and not _is_expression(key, dtype):
+        key = _members(key, dtype)
         if less is not None:
             raise InvalidArgument(
                 f"less cannot be combined with key {list(key)!r}; with less, key must be a function, an expression or "
                 "None"
             )
-    window = None if bits is None else _window(bits, source.dtype, key is not None or less is not None)
-    order = Order(source.shape, source.strides, axis, switch(descending, "descending"), window)
-    return order, (by_key(key), by_key(less))
+    return Comparison(by_key(key), by_key(less), switch(descending, "descending"))
 
 
 def _window(bits: Any, dtype: np.dtype, by_functions: bool) -> tuple[int, int] | None:
@@ -134,13 +157,25 @@ def _members(key: Any, dtype: np.dtype) -> tuple[str, ...]:
 
 
 def ordering(
+    device: Any, dtype: np.dtype, comparison: Comparison, bits: tuple[int, int] | None = None
+) -> tuple[dict[str, object], set[np.dtype], int]:
+    """Returns (parameters of `sort_order.mako`, the dtypes that it uses, loop iterations of a comparison).
+
+    The number of iterations is 0 on devices that do not limit them.
+    A key function that returns a tuple returns a record in C; its members are compared in turn. Raises
+    UnsupportedOnDevice for functions that the device cannot run.
+    """
+    values, used, iterations = _ordering(dtype, *comparison, bits)
+    check_computed(used, device, "a comparison by key and less")
+    limit = device.profile.loop_limit
+    call_budget(limit, iterations, "a comparison by key and less")
+    return values, used, iterations if iterations and limit is not None else 0
+
+
+def _ordering(
     dtype: np.dtype, key: Any, less: Any, descending: bool, bits: tuple[int, int] | None
 ) -> tuple[dict[str, object], set[np.dtype], int | None]:
-    """Returns (parameters of `sort_order.mako`, the dtypes that it uses, loop iterations per comparison or None).
-
-    A key function that returns a tuple returns a record in C; its members are
-    compared in turn. None: the number of iterations depends on data.
-    """
+    """Iterations of None: their number depends on data."""
     texts: list[str] = []
     needed = {dtype}
     compared = dtype

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, by_key, integer, switch
-from pydp.algorithms.composed import axis_last, delivered_rows, placed, rows_of_result, take_rows
+from pydp.algorithms.composed import axis_last, delivered_rows, explanation_of, placed, rows_of_result, take_rows
 from pydp.algorithms.partition.policy import PartitionProblem
 from pydp.algorithms.partition.policy import default as default_partition
 from pydp.algorithms.partition.ranks import RankSelect
@@ -39,6 +39,8 @@ def top_k(
     axis: int | None = -1,
     largest: bool = True,
     *,
+    key: Any = None,
+    less: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -51,23 +53,28 @@ def top_k(
     axis: None takes the elements in C order. largest: False returns the smallest elements, the smallest first.
     Elements are ordered as by `sort`: NaN is the largest. Of equal elements (-0.0 equals 0.0), those of lower indexes
     come first and are preferred.
+    key, less: another order, as for `sort`; all elements are then sorted.
     spec: a :class:`pydp.algorithms.top_k.policy.TopKSpec`, or a mapping of some of its fields.
 
-    Raises InvalidArgument for k below 0 or above the length of the axis and for an invalid axis, and
-    UnsupportedOnDevice for dtypes that the device does not support, before anything is enqueued.
+    Raises InvalidArgument for k below 0 or above the length of the axis and for an invalid axis or function, and
+    UnsupportedOnDevice for dtypes and functions that the device does not support, before anything is enqueued.
 
     >>> pydp.top_k(np.array([3, 9, 1, 9, 4]), 3)
     (array([9, 9, 4]), array([1, 3, 4]))
     >>> pydp.top_k(np.array([3, 9, 1, 9, 4]), 2, largest=False)
     (array([1, 3]), array([2, 0]))
+    >>> pydp.top_k(np.array([3, -9, 1, 8]), 2, key="abs(x)")
+    (array([-9,  8]), array([1, 3]))
 
     Sources: ``torch.topk``, ``jax.lax.top_k`` and ``cub::DeviceTopK`` (the function); radix select on GPUs: J. Zhang et
     al., Parallel Top-K Algorithms on GPU: A Comprehensive Study and New Methods (2023), section 3.
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for}
-    request = _request(x, k, axis, largest)
+    request = _request(x, k, axis, largest, key, less)
     place = placed({"x": request.x}, device, queue)
     plan = _plan_of(place.device, request.dtype, request.problem, request.largest, by_key(spec))
+    if request.order:
+        explanation_of(argsort, request.x, **request.order, device=place.device)  # raises its errors
     later = {**where, "wait_for": None}
     place.after(wait_for)
     if plan.ranks is not None:
@@ -76,7 +83,8 @@ def top_k(
         found = _best(keys, indexes, order, request.k, request.x.shape, request.axis, **later)
     elif plan.kernel is None:
         source = place.field(request.x)
-        order = argsort(source, axis=axis, descending=request.largest, **place.where, wait_for=wait_for)
+        how = {"axis": axis, "descending": request.largest, **request.order}
+        order = argsort(source, **how, **place.where, wait_for=wait_for)
         found = place.returned(*_first(source, order, request.k, request.axis, **place.where, wait_for=None))
     else:
         ranks, indexes, keys = _candidates(
@@ -89,7 +97,7 @@ def top_k(
 
 
 class _Request(NamedTuple):
-    """Checked arguments; axis None: all elements are one row."""
+    """Checked arguments; axis None: all elements are one row. order: key and less, if any is given."""
 
     x: Any
     k: int
@@ -97,9 +105,10 @@ class _Request(NamedTuple):
     largest: bool
     dtype: np.dtype
     problem: TopKProblem
+    order: dict[str, Any]
 
 
-def _request(x: Any, k: Any, axis: Any, largest: Any) -> _Request:
+def _request(x: Any, k: Any, axis: Any, largest: Any, key: Any = None, less: Any = None) -> _Request:
     x = normal_input("x", x)
     if axis is not None:
         axis = axis_of(axis, x.ndim)
@@ -113,8 +122,10 @@ def _request(x: Any, k: Any, axis: Any, largest: Any) -> _Request:
             f"k is {k!r}; integers from 0 to {n}, the number of elements along the axis, are accepted"
         )
     dtype = np.dtype(x.dtype).newbyteorder("=")
-    problem = TopKProblem(dtype_text(dtype), n, wanted, x.size // n if n else 0, numbers=dtype.kind in "biuf")
-    return _Request(x, wanted, axis, switch(largest, "largest"), dtype, problem)
+    order = {} if key is None is less else {"key": key, "less": less}
+    numbers = dtype.kind in "biuf" and not order
+    problem = TopKProblem(dtype_text(dtype), n, wanted, x.size // n if n else 0, numbers)
+    return _Request(x, wanted, axis, switch(largest, "largest"), dtype, problem, order)
 
 
 @dataclass(frozen=True)
@@ -259,7 +270,7 @@ def _first(x: Any, order: Any, k: int, axis: int | None, *, device: Any, queue: 
 
 
 def _explain_top(g: Given) -> Explanation:
-    request = _request(g.x, g.k, g.axis, g.largest)
+    request = _request(g.x, g.k, g.axis, g.largest, g.key, g.less)
     place = placed({"x": request.x}, g.device, g.queue)
     plan = _plan_of(place.device, request.dtype, request.problem, request.largest, by_key(g.spec))
     spec, problem = plan.choice.spec, request.problem
@@ -271,8 +282,10 @@ def _explain_top(g: Given) -> Explanation:
         kernels = plan.ranks.all_kernels()
         return Explanation(title, facts, choices, {purpose: one.source for purpose, one in kernels.items()})
     if plan.kernel is None:
-        choices.append("all elements are sorted by argsort; the first ones are the result")
-        return Explanation(title, facts, choices)
+        how = {"axis": request.axis, "descending": request.largest, **request.order}
+        by_sort = explanation_of(argsort, request.x, **how, device=place.device, queue=g.queue)
+        choices += ["all elements are sorted by argsort; the first ones are the result", *by_sort.choices]
+        return Explanation(title, facts, choices, by_sort.sources)
     choices.append(
         f"each row has {plan.parts} part(s); a work-item reads a sample of a part, then the part once, and keeps "
         f"the {request.k} best elements; "

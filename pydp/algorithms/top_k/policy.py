@@ -34,8 +34,8 @@ class TopKSpec:
 
 @dataclass(frozen=True)
 class TopKProblem(Problem):
-    """n: elements of a row. k: elements that are wanted. rows: number of rows. numbers: the elements are numbers whose
-    bits order them."""
+    """n: elements of a row. k: elements that are wanted. rows: number of rows. numbers: the elements are numbers and
+    compared by value, so their bits order them."""
 
     family: ClassVar[str] = "top_k"
     n: int
@@ -98,14 +98,17 @@ def _check(profile: Profile, problem: TopKProblem, spec: TopKSpec) -> str | None
         return error
     if spec.strategy == "select":
         if not problem.numbers:
-            return "strategy 'select' is for bool, integers and floats of up to 64 bits; 'sort' is accepted"
+            return (
+                "strategy 'select' is for bool, integers and floats of up to 64 bits without key and less; "
+                "'sort' is accepted"
+            )
         if problem.n >= 1 << 31:
             return f"strategy 'select' takes rows of up to 2**31 - 1 elements, not {problem.n}; 'sort' is accepted"
     if spec.strategy == "filter":
         if spec.mapping != "vector":
             return f"strategy 'filter' has no mapping {spec.mapping!r}; 'vector' is accepted"
         if not problem.numbers:
-            return "strategy 'filter' is for bool, integers and floats; 'sort' is accepted"
+            return "strategy 'filter' is for bool, integers and floats without key and less; 'sort' is accepted"
         if profile.loop_limit is not None:
             return f"this driver ends loops after {profile.loop_limit} iterations; 'sort' is accepted"
         if problem.k > 1 << 20:
