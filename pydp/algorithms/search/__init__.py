@@ -40,8 +40,8 @@ def searchsorted(
     ``numpy.searchsorted``.
 
     a: array of rank 1 in the order of `sort`: ascending, NaN last (NumPy, Field or pyopencl Array; any stride).
-    v: values of any shape and strides, or a number; they are compared in the common dtype of both arrays. The result has
-    the shape of `v` and the kind of `a`; for a NumPy array and a number it is a NumPy scalar.
+    v: values of any shape and strides, or a number; they are compared in the common dtype of both arrays. The result
+    has the shape of `v` and the kind of `a`; for a NumPy array and a number it is a NumPy scalar.
     side: "left" gives the index of the first element that does not come before the value, "right" the index after the
     last one that does not come after it.
     sorter: integers that sort `a`, as of `argsort`; then `a` need not be sorted. Indexes that are out of range are

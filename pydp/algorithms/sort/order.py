@@ -161,8 +161,8 @@ def ordering(
 ) -> tuple[dict[str, object], set[np.dtype], int]:
     """Returns (parameters of `sort_order.mako`, the dtypes that it uses, loop iterations of a comparison).
 
-    The number of iterations is 0 on devices that do not limit them. A key function that returns a tuple returns a record
-    in C; its members are compared in turn. Raises UnsupportedOnDevice for functions that the device cannot run.
+    The number of iterations is 0 on devices that do not limit them. A key function that returns a tuple returns a
+    record in C; its members are compared in turn. Raises UnsupportedOnDevice for functions that the device cannot run.
     """
     values, used, iterations = _ordering(dtype, *comparison, bits)
     check_computed(used, device, "a comparison by key and less")
