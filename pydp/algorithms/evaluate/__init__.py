@@ -10,7 +10,6 @@ import numpy as np
 
 from pydp.algorithms.dry_explanation import explained_by_launches
 from pydp.algorithms.evaluate.reference import reference
-from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.operators.expression import (
     WIDTH,
     Expression,
@@ -23,7 +22,7 @@ from pydp.algorithms.operators.expression import (
 from pydp.algorithms.operators.tree import listed, quoted
 from pydp.algorithms.registry import Algorithm, Passed, alike, register
 from pydp.dtypes import c_declarations, c_name, check_supported
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, UnsupportedOnDevice
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.indexing import broadcast_strides
 from pydp.runtime.arrays.operand import Operand
@@ -44,9 +43,9 @@ def evaluate(
 
     expression: text such as ``"a * x + sin(y)"``, in the grammar of operators (see :mod:`pydp.algorithms.operators`):
     numbers, names, ``+ - * / % << >> < > <= >= == != & ^ | && || ! ~``, ``condition ? x : y``, casts ``(float)x``, and
-    OpenCL C's functions of numbers, also by NumPy's names (``where``, ``clip``, ``arctan2``, ``maximum``, ...).
-    ``round`` and ``sign`` are OpenCL C's: halves are rounded away from zero (``rint`` is NumPy's ``round``), and the
-    sign of NaN is 0.
+    OpenCL C's functions of numbers, also by NumPy's names (``where``, ``clip``, ``arctan2``, ``maximum``, ``power``,
+    ``floor_divide``, ...). ``round`` and ``sign`` are OpenCL C's: halves are rounded away from zero (``rint`` is
+    NumPy's ``round``), and the sign of NaN is 0.
 
     values: arrays and numbers by name, which broadcast. Without any, the names are variables of the caller, as in
     numexpr. The result has the kind of the first array in the expression. out: array for the result; it may be one of
@@ -55,7 +54,8 @@ def evaluate(
     Types are NumPy's: int32 + float32 is float64, ``/`` of integers is a float, ``%`` has the sign of the divisor,
     comparisons give bool. Python's numbers and literals without suffix take the type of the other operand, which must
     hold an integer; alone they are int64. Comparisons with such integers are exact; other integers are compared in
-    their common dtype. Integers with a dtype wrap, and their quotients by zero are 0 for ``%``. A shift by a negative
+    their common dtype. Integers with a dtype wrap; for a divisor of zero, ``%`` and ``floor_divide`` give 0. An integer
+    to the power of a negative integer is 1 (NumPy raises an error). A shift by a negative
     count, or by at least the number of bits, gives 0, and -1 for ``>>`` of a negative number.
 
     Raises InvalidArgument for mistakes in the expression, with the column, for missing names, for shapes that do not
@@ -180,7 +180,12 @@ def _prepared(
         check_supported(dtype, call.device, what)
     if not double and "double" in found.source:
         check_supported(np.float64, call.device, "the expression")
-    call_budget(call.device.profile.loop_limit, found.iterations, "the expression")
+    limit = call.device.profile.loop_limit
+    if limit is not None and found.iterations > limit:
+        raise UnsupportedOnDevice(
+            f"the expression takes {found.iterations} loop iterations for an element; this driver ends loops after "
+            f"{limit} iterations"
+        )
     found.check([None if name in operands else values[name] for name in used])
     inputs: list[Operand | np.generic] = []
     for name, kind in kinds:

@@ -36,6 +36,7 @@ _SAME = """
 _FUNCTIONS: dict[str, Any] = {name: getattr(np, name) for name in _SAME}
 _FUNCTIONS |= {f"a{name[3:]}": _FUNCTIONS[name] for name in _SAME if name.startswith("arc")}
 _FUNCTIONS |= {"abs": np.absolute, "max": np.maximum, "min": np.minimum, "pow": np.power}
+_FUNCTIONS["floor_divide"] = np.floor_divide
 _EXACT = {
     np.positive, np.negative, np.absolute, np.fabs, np.floor, np.ceil, np.trunc, np.rint, np.maximum, np.minimum,
     np.clip, np.copysign,

@@ -19,7 +19,7 @@ import numpy as np
 
 from pydp.algorithms.operators import grammar
 from pydp.algorithms.operators.calls import CASTS, FUNCTIONS, call
-from pydp.algorithms.operators.text import Expressions
+from pydp.algorithms.operators.text import REMAINDER_ITERATIONS, Expressions
 from pydp.algorithms.operators.tree import (
     INT,
     INTEGERS,
@@ -74,11 +74,15 @@ _OF_TWO: dict[str, Callable[[int, int], int]] = {
     **{"+": operator.add, "-": operator.sub, "*": operator.mul, "max": max, "min": min},
     **{"&": operator.and_, "|": operator.or_, "^": operator.xor},
     "mod": lambda a, b: a % b if b else 0,
+    "floordiv": lambda a, b: a // b if b else 0,
+    "pow": lambda a, b: a ** min(max(b, 0), _LARGEST_EXPONENT + b % 2),
     "shl": lambda a, count: a << min(count, _LONGEST_SHIFT) if count >= 0 else 0,
     "shr": lambda a, count: a >> (min(count, _LONGEST_SHIFT) if count >= 0 else _LONGEST_SHIFT),
 }
 _LONGEST_SHIFT = 1024  # the result of a longer one is 0, -1, or too large as well
+_LARGEST_EXPONENT = 64  # the result of a larger one is 0, 1, -1, or too large as well
 _SHIFTS = {"<<": "shl", ">>": "shr"}
+_OF_INTEGERS = {"floor_divide": (np.floor_divide, "floordiv"), "pow": (np.power, "pow")}  # and the name of the helper
 _MOST_VALUES = 256  # of an integer whose operands depend on conditions
 WIDTH = 16
 """The elements of a vector."""
@@ -273,6 +277,10 @@ class _Text(Expressions):
         return super()._node(node, parts)
 
     def _helped(self, node: Node, parts: Sequence[Any]) -> Any:
+        if node.symbol == "pow":
+            self.iterations += 1 + 8 * node.type.size  # it has a loop over the bits of the exponent
+        elif node.symbol in ("mod", "floordiv") and not node.type.is_integer:
+            self.iterations += REMAINDER_ITERATIONS * node.type.width
         return self._helper(node.symbol, str(node.type), parts)
 
 
@@ -461,13 +469,16 @@ class _Parser(grammar._Parser):
                 raise Refused("a bool of a vector is -1 if true, another is 1")
             made = binary({"+": "|", "*": "&"}.get(symbol, symbol), one, other)
         elif symbol == "%":
-            kind = Type(c_name(self.strong(result)))
-            made = Node("helped", "mod", (one, other), kind)
+            made = self._helped("mod", result, one, other)
         elif symbol in _SHIFTS and not 0 <= _literal_value(other) < 8 * self.strong(result).itemsize:
-            made = Node("helped", _SHIFTS[symbol], (one, other), Type(c_name(self.strong(result))))
+            made = self._helped(_SHIFTS[symbol], result, one, other)
         else:
             made = binary(symbol, one, other)
         return self._narrow(made, result)
+
+    def _helped(self, name: str, kind: Kind, *arguments: Node) -> Node:
+        """A call of a function of lane_functions.mako."""
+        return Node("helped", name, arguments, Type(c_name(self.strong(kind))))
 
     def _compared(self, symbol: str, left: Node, right: Node) -> Node:
         """A comparison. Weak integers are compared with other integers exactly."""
@@ -556,6 +567,8 @@ class _Parser(grammar._Parser):
             if met is int:
                 self._must_hold_all(arguments)
             return self._narrow(call(own, [self.to(one, met) for one in arguments]), met)
+        if own == "floor_divide" and len(arguments) == 2:
+            return self._of_integers(own, *arguments)
         if own == "pow" and len(arguments) == 2:
             return self._power(*arguments)
         ufunc = _OF_FLOATS.get(own)
@@ -608,7 +621,16 @@ class _Parser(grammar._Parser):
         return self._narrow(call("min", [above, high]), met)
 
     def _power(self, base: Node, exponent: Node) -> Node:
-        if self._is_whole(base) and self._is_whole(exponent):
-            raise Refused("pow is not defined for two integers; multiply, or convert one with (float) or (double)")
         *_, result = self._resolved(np.power, "pow", base, exponent)
+        if result is int or (isinstance(result, np.dtype) and result.kind in "iu"):
+            return self._of_integers("pow", base, exponent)
         return self._narrow(call("pow", [self.to(base, result), self.to(exponent, result)]), result)
+
+    def _of_integers(self, name: str, left: Node, right: Node) -> Node:
+        """Functions of two numbers that have a result of the same dtype."""
+        ufunc, helper = _OF_INTEGERS[name]
+        *_, result = self._resolved(ufunc, name, left, right)
+        self._check_operands(result, left, right)
+        if result is int:
+            self._must_hold_all((left, right))
+        return self._narrow(self._helped(helper, result, self.to(left, result), self.to(right, result)), result)

@@ -44,7 +44,8 @@ _HELPERS = {"rint": "rint", "fdim": "fdim"} | {  # these return NaN for NaN; one
 }
 _PLAIN = ("<", ">", "<=", ">=", "==", "!=", "&&", "||")
 _REMAINDERS = ("fmod", "remainder")
-_REMAINDER_ITERATIONS = 278
+REMAINDER_ITERATIONS = 278
+"""Of the loop that some drivers have in fmod: one for each bit of the quotient of two floats."""
 
 
 @dataclass(frozen=True)
@@ -178,8 +179,8 @@ class Expressions:
 
     def _call(self, node: Node, parts: Sequence[_C]) -> _C:
         name = node.symbol
-        if name in _REMAINDERS:  # some drivers use a loop with one iteration per bit of the quotient
-            self.iterations += _REMAINDER_ITERATIONS * node.type.width
+        if name in _REMAINDERS:
+            self.iterations += REMAINDER_ITERATIONS * node.type.width
         if name.startswith("convert_"):
             return self._convert(node, parts[0])
         if name == "nan":

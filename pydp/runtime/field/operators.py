@@ -1,4 +1,4 @@
-"""Operators of fields: ``+ - * / & | ^`` and comparisons with fields, arrays and numbers, ``~``, and ``@``."""
+"""Operators of fields, with fields, arrays and numbers: arithmetic, bits, comparisons, and ``@``."""
 
 from __future__ import annotations
 
@@ -61,6 +61,30 @@ def _arithmetic(op: str) -> tuple[_Method, _Method, _Method]:
     return combine, swapped, in_place
 
 
+def _evaluated(expression: str) -> tuple[_Method, _Method, _Method]:
+    """The methods of an operator that ``pydp.evaluate`` computes; `expression` is in x, the left side, and y."""
+
+    def combine(self: Any, other: Any) -> Any:
+        return _evaluate(expression, self, other)
+
+    def swapped(self: Any, other: Any) -> Any:
+        if isinstance(other, (np.ndarray, cl.array.Array)):  # the first array decides the kind of the result
+            import pydp
+
+            other = pydp.field(other, device=self._storage.device)
+        return _evaluate(expression, other, self)
+
+    def in_place(self: Any, other: Any) -> Any:
+        found = combine(self, other)
+        if found is not NotImplemented:
+            _check_stored(found.dtype, self)
+            self[...] = found
+            found = self
+        return found
+
+    return combine, swapped, in_place
+
+
 class FieldOperators(FieldData):
     """Elementwise arithmetic and comparisons with NumPy's broadcasting and type rules; results are new fields.
 
@@ -78,8 +102,7 @@ class FieldOperators(FieldData):
         inputs = {"left": self, "right": other} if _is_array(other) else {"left": self}
         shape = broadcast_shape(self.shape, tuple(other.shape)) if _is_array(other) else self.shape
         if out is not None:
-            if not np.can_cast(dtype, out.dtype, casting="same_kind"):
-                raise InvalidArgument(f"a result of dtype {dtype} cannot be stored in a field of dtype {out.dtype}")
+            _check_stored(dtype, out)
             dtype = out.dtype
         # The field comes first in the inputs, so the result is a Field on either side of the operator.
         call = Call.begin(inputs, out=out)
@@ -126,6 +149,24 @@ class FieldOperators(FieldData):
     __or__, __ror__, __ior__ = _arithmetic("or")
     __xor__, __rxor__, __ixor__ = _arithmetic("xor")
 
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _evaluated("floor_divide(x, y)")
+    __mod__, __rmod__, __imod__ = _evaluated("x % y")
+    __lshift__, __rlshift__, __ilshift__ = _evaluated("x << y")
+    __rshift__, __rrshift__, __irshift__ = _evaluated("x >> y")
+    __pow__, __rpow__, __ipow__ = _evaluated("power(x, y)")
+
+    def __divmod__(self, other: Any) -> tuple[Self, Self]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Self, Self]:
+        return other // self, other % self
+
+    def __abs__(self) -> Self:
+        import pydp
+
+        found: Self = pydp.evaluate("abs(x)", x=self)
+        return found
+
     def __neg__(self) -> Self:
         return self * -1
 
@@ -150,6 +191,19 @@ class FieldOperators(FieldData):
     def astype(self, dtype: Any) -> Self:
         """A new C-contiguous field with the elements converted to `dtype`."""
         return converted(self, dtype)
+
+
+def _check_stored(dtype: np.dtype, field: Any) -> None:
+    if not np.can_cast(dtype, field.dtype, casting="same_kind"):
+        raise InvalidArgument(f"a result of dtype {dtype} cannot be stored in a field of dtype {field.dtype}")
+
+
+def _evaluate(expression: str, x: Any, y: Any) -> Any:
+    import pydp
+
+    if not all(_is_array(one) or isinstance(one, (int, float, np.integer, np.floating, np.bool_)) for one in (x, y)):
+        return NotImplemented
+    return pydp.evaluate(expression, x=x, y=y)
 
 
 def _matmul(left: Any, right: Any) -> Any:
