@@ -46,11 +46,14 @@ ORDERS = {
     "key and less": ({"key": "x % 10", "less": "a > b"}, lambda x: -remainder(x)),
 }
 order = pytest.mark.parametrize("how, key", ORDERS.values(), ids=ORDERS)
-SPECS = {
-    "default": {},
-    "vector": {"mapping": "vector", "chains": 2},
-    "simt": {"mapping": "simt"},
-}
+simulated = pytest.mark.parametrize(  # some of them in Oclgrind, too
+    "how, key",
+    [
+        pytest.param(*one, id=name, marks=[pytest.mark.oclgrind] if name in ("loop", "key and less") else [])
+        for name, one in ORDERS.items()
+    ],
+)
+SPECS = {"default": {}, "simt": {"mapping": "simt"}}
 specs = pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 
 
@@ -62,8 +65,7 @@ def ordered(x: np.ndarray, key) -> np.ndarray:
     return np.array(sorted(x.tolist(), key=key), x.dtype)
 
 
-@pytest.mark.oclgrind
-@order
+@simulated
 @specs
 def test_merge(device, how, key, spec):
     for left, right in ((0, 5), (40, 0), (33, 90)):
@@ -75,8 +77,7 @@ def test_merge(device, how, key, spec):
         assert np.array_equal(found[0], both[places]) and np.array_equal(found[1], places)
 
 
-@pytest.mark.oclgrind
-@order
+@simulated
 @specs
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_searchsorted(device, how, key, spec, side):
