@@ -105,6 +105,7 @@ kernel void search_sorted(global const ${a}* restrict a, const long a_at, const 
 % else:
 <% less, more = f"element < value{k}", f"value{k} < element" %>
 % endif
+<% less, more = (more, less) if ordering["descending"] else (less, more) %>
                 const SIGNED16 passed = ${f"~({more})" if right else less};
                 position${k} += CONVERT(passed) & half_size;
             }
@@ -125,7 +126,10 @@ kernel void search_sorted(global const ${a}* restrict a, const long a_at, const 
         for (INDEX left = (INDEX) n; left > 0;) {
             const INDEX half_size = left > 1 ? left >> 1 : 1;
 % for c in range(chains):
-            position${c} += half_size & -(INDEX) after(A_AT(position${c} + (half_size - 1)), value${c});
+## Not by a mask of the result: for conditions that depend on the value alone, one driver took the value of another
+## work-item.
+            position${c} = select(position${c}, position${c} + half_size,
+                                  (INDEX) after(A_AT(position${c} + (half_size - 1)), value${c}) ? (INDEX) -1 : (INDEX) 0);
 % endfor
             left = left > 1 ? left - half_size : 0;
         }

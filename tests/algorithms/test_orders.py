@@ -30,6 +30,10 @@ def farther(a, b):
     return a * a > b * b
 
 
+def positive_first(a, b):
+    return (a > 3) > (b > 3)
+
+
 def remainder(x: int) -> int:
     return int(np.fmod(x, 10))
 
@@ -43,6 +47,8 @@ ORDERS = {
     "expression": ({"key": "x % 10"}, remainder),
     "less": ({"less": farther}, lambda x: -x * x),
     "less as text": ({"less": "a > b"}, lambda x: -x),
+    "condition": ({"key": "x > 3"}, lambda x: x > 3),
+    "less of conditions": ({"less": positive_first}, lambda x: x <= 3),
     "key and less": ({"key": "x % 10", "less": "a > b"}, lambda x: -remainder(x)),
 }
 order = pytest.mark.parametrize("how, key", ORDERS.values(), ids=ORDERS)
@@ -92,6 +98,18 @@ def test_searchsorted(device, how, key, spec, side):
     assert pydp.searchsorted(a[:0], values, side, **how).tolist() == [0] * values.size
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_searchsorted_descending(device, dtype, side):
+    x, values = numbers(200, 3).astype(dtype), numbers(90, 4).astype(dtype)
+    if dtype == "float32":
+        x[:9], x[9:12], values[:3] = np.nan, [0.0, -0.0, np.inf], [np.nan, -0.0, -np.inf]
+    ascending = np.sort(x)
+    want = x.size - np.searchsorted(ascending, values, "right" if side == "left" else "left")
+    for spec in ({}, {"mapping": "simt"}, {"mapping": "vector", "chains": 2, "part": 8}):
+        assert np.array_equal(pydp.searchsorted(ascending[::-1], values, side, descending=True, spec=spec), want)
+
+
 @order
 def test_segmented_sort(device, how, key):
     x, offsets = numbers(300, 5), np.array([0, 1, 1, 90, 300])
@@ -119,6 +137,13 @@ def test_top_k(device, how, key, largest):
         assert at.tolist() == want and np.array_equal(found, row[want])
 
 
+def test_top_k_of_one_element(device):
+    for x in (np.array(-3, np.int32), np.array([[-3]], np.int32)):
+        values, places = pydp.top_k(x, 1, axis=None, key="abs(x)")
+        assert values.tolist() == [-3] and places.tolist() == [0]
+        assert pydp.top_k(x, 0, axis=None, key="abs(x)")[0].shape == (0,)
+
+
 def test_members_of_records(device):
     needs.endless_loops(device)
     pairs = np.zeros(90, [("a", np.int32), ("b", np.float32)])
@@ -138,7 +163,7 @@ def test_a_driver_that_ends_loops_gets_fewer_elements(device):
         lambda spec: pydp.merge(x, x, key=with_a_loop, spec=spec),
         lambda spec: pydp.searchsorted(x, x, key=with_a_loop, spec=spec),
     ):
-        with pytest.raises(pydp.InvalidArgument, match="loop iterations of this driver"):
+        with pytest.raises(pydp.InvalidArgument, match="of them in each comparison; this driver ends loops"):
             call({"stretch": 30000} if "merge" in call.__code__.co_names else {"chains": 16, "part": 2048})
 
 

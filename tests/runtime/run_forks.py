@@ -376,7 +376,7 @@ def calls_of_compat() -> None:
     generate = """//CL//
         void generate(LIST_ARG_DECL USER_ARG_DECL index_type i) { APPEND_found(i); }"""
     x = cl.array.to_device(queue, np.arange(1024, dtype=np.int32))
-    keys = x.copy()
+    keys, large = x.copy(), cl.array.zeros(queue, 1 << 17, np.int32)
     sorter = KeyValueSorter(context)
     add = ElementwiseKernel(context, "int *x", "x[i] += 1", "add")
     total = ReductionKernel(context, np.int32, "0", "a + b", "x[i]", "__global int *x")
@@ -387,6 +387,9 @@ def calls_of_compat() -> None:
         lambda: add(x),
         lambda: total(x),
         lambda: running(x),
+        lambda: running(x, "new"),
+        lambda: running(large),
+        lambda: copy_if(large, "ary[i] > 3"),
         lambda: radix(x, queue=queue),
         lambda: RadixSort(context, "int *x", "x[i]", ["x"], key_dtype=np.int32)(x, queue=queue),
         lambda: copy_if(x, "ary[i] > 3"),

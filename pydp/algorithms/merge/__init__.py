@@ -54,7 +54,7 @@ def merge(
     a, b: arrays of rank 1 in the order of `sort` (ascending, NaN last; records member by member), of any strides and
     dtype (NumPy, Field or pyopencl Array). Numbers of different dtypes are merged in their common dtype. The result has
     ``len(a) + len(b)`` elements and the kind of `a`. If an array is not sorted, the order of the result is unspecified.
-    key, less, descending: the order of both arrays, as for `sort`.
+    key, less, descending: the order of both arrays, as for `sort`. Functions get elements of the common dtype.
     out: array for the result, which shares no memory with `a` and `b`.
     spec: a :class:`pydp.algorithms.merge.policy.MergeSpec`, or a mapping of some of its fields.
 

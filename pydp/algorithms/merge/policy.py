@@ -114,7 +114,10 @@ def _check(profile: Profile, problem: MergeProblem, spec: MergeSpec) -> str | No
         return error
     if spec.mapping == "vector":
         if profile.loop_limit is not None and _iterations(problem, spec) > profile.loop_limit:
-            return f"stretch {spec.stretch} exceeds the {profile.loop_limit} loop iterations of this driver"
+            return (
+                f"stretch {spec.stretch} with chains {spec.chains} takes {_iterations(problem, spec)} loop iterations, "
+                f"{problem.iterations} of them in each comparison; this driver ends loops after {profile.loop_limit}"
+            )
         return None
     if spec.lanes > profile.max_group_size:
         return f"lanes {spec.lanes} is more than {profile.max_group_size}, the largest work-group"

@@ -46,7 +46,8 @@ def searchsorted(
     last one that does not come after it.
     sorter: integers that sort `a`, as of `argsort`; then `a` need not be sorted. Indexes that are out of range are
     clipped (NumPy raises an error for them).
-    key, less, descending: the order of `a`, as for `sort`; a key is calculated of the values, too.
+    key, less, descending: the order of `a`, as for `sort`. The key is also applied to the values, and functions get
+    elements of the common dtype. A key that names members compares these first, then the other members.
     out: int64 array of the shape of `v` for the result.
     spec: a :class:`pydp.algorithms.search.policy.SearchSpec`, or a mapping of some of its fields.
 

@@ -126,7 +126,7 @@ def plan_of(
     a, v, key, sorter = dtypes
     profile = device.profile
     comparison = Comparison(*compared)
-    numbers = key.kind in "biuf" and comparison.is_natural
+    numbers = key.kind in "biuf" and comparison.by_value
     order, used, iterations = ordering(device, key, comparison)
     problem = SearchProblem(
         dtype_text(key), max(0, n - 1).bit_length(), max(0, count - 1).bit_length(), a.itemsize, numbers, iterations

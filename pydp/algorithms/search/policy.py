@@ -95,7 +95,10 @@ def _check(profile: Profile, problem: SearchProblem, spec: SearchSpec) -> str | 
     if spec.part % spec.chains:
         return f"part is {spec.part} and chains {spec.chains}; a multiple of chains is accepted"
     if profile.loop_limit is not None and _iterations(problem, spec) > profile.loop_limit:
-        return f"part {spec.part} exceeds the {profile.loop_limit} loop iterations of this driver"
+        return (
+            f"part {spec.part} with chains {spec.chains} takes {_iterations(problem, spec)} loop iterations, "
+            f"{problem.iterations} of them in each comparison; this driver ends loops after {profile.loop_limit}"
+        )
     return None
 
 

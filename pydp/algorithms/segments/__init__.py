@@ -227,8 +227,8 @@ def segmented_sort(
     key, less, descending, bits: as for `sort`.
     spec: a :class:`pydp.algorithms.sort.spec.SortSpec`, or a mapping of some of its fields.
 
-    All elements are sorted by value, and then, with a radix sort of few bits, by the number of their segment: the time
-    does not depend on the lengths of the segments. Errors: as for `sort`.
+    All elements are sorted in this order, and then, with a radix sort of few bits, by the number of their segment: the
+    time does not depend on the lengths of the segments. Errors: as for `sort`.
 
     >>> pydp.segmented_sort(np.array([3, 1, 9, 7, 8]), np.array([0, 2, 5]))
     array([1, 3, 7, 8, 9])

@@ -28,9 +28,9 @@ class Comparison(NamedTuple):
     descending: bool = False
 
     @property
-    def is_natural(self) -> bool:
-        """Whether the smallest element is first, in the order of its dtype."""
-        return self.key is None and self.less is None and not self.descending
+    def by_value(self) -> bool:
+        """Whether the elements themselves are compared, in the order of their dtype."""
+        return self.key is None and self.less is None
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,9 @@ def top_k(
     request = _request(x, k, axis, largest, key, less)
     place = placed({"x": request.x}, device, queue)
     plan = _plan_of(place.device, request.dtype, request.problem, request.largest, by_key(spec))
+    how = {"axis": request.axis, "descending": request.largest, **request.order}
     if request.order:
-        explanation_of(argsort, request.x, **request.order, device=place.device)  # raises its errors
+        explanation_of(argsort, request.x, **how, device=place.device)  # raises its errors
     later = {**where, "wait_for": None}
     place.after(wait_for)
     if plan.ranks is not None:
@@ -83,7 +84,6 @@ def top_k(
         found = _best(keys, indexes, order, request.k, request.x.shape, request.axis, **later)
     elif plan.kernel is None:
         source = place.field(request.x)
-        how = {"axis": axis, "descending": request.largest, **request.order}
         order = argsort(source, **how, **place.where, wait_for=wait_for)
         found = place.returned(*_first(source, order, request.k, request.axis, **place.where, wait_for=None))
     else:

@@ -45,8 +45,9 @@ def check_process(context: Any) -> None:
     """Raise NoUsableDevice in a forked process in which commands of the context would never end.
 
     On Intel's runtime they end unless commands were running at the fork. pyopencl's programs may rely on that.
-    Constructors and calls check first: in such a process, building a program or making a buffer may hang, too. Names of
-    devices can be read, because the drivers take no lock for them.
+    Calls, and constructors that build programs, check first: in such a process, building a program or making a buffer
+    may hang, too. Names of devices can be read, because the drivers take no lock for them. Methods that are pyopencl's
+    own, such as ``get_kernel``, do not check.
     """
     if not forks.is_lost():
         forks.note_use()

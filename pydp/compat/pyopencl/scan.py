@@ -364,6 +364,7 @@ class _ArrayScanKernel(GenericScanKernel):
         self, input_ary: Any, output_ary: Any = None, allocator: Any = None, queue: Any = None
     ) -> Any:
         """Scan `input_ary` to `output_ary`: an array, None (in place) or "new"."""
+        check_process(self.context)
         allocator = allocator or input_ary.allocator
         if output_ary is None:
             output_ary = input_ary
