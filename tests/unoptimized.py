@@ -1,9 +1,10 @@
-"""Build some kernels without optimization where PYDP_TEST_UNOPTIMIZED is set: in the lane pocl.
+"""Build some kernels without optimization, because compiling takes most of the time of the lanes.
 
-These are kernels with barriers, which PoCL takes seconds to optimize, and all kernels of the tests marked `sweep`. The
-tests marked `oclgrind`, which reach every kernel, run first and build theirs optimized, as users have them; later tests
-use these, too. The lane `methods` runs the same tests, with another method. Other specializations are optimized in the
-lane intel, and on PoCL by `python tests/drivers/lane.py pocl pytest`.
+PYDP_TEST_UNOPTIMIZED names these kernels: "sweeps" are all kernels of the tests marked `sweep`, in the lanes pocl and
+intel; "barriers" are kernels with barriers, which PoCL takes seconds to optimize, in the lane pocl. The tests marked
+`oclgrind`, which reach every kernel, run first and build theirs optimized, as users have them; later tests use these,
+too. The lane `methods` runs the same tests, with another method of PoCL. `python tests/drivers/lane.py pocl pytest`, or
+intel, builds all kernels optimized.
 """
 
 from __future__ import annotations
@@ -14,23 +15,25 @@ from typing import Any
 
 import pytest
 
+KERNELS = os.environ.get("PYDP_TEST_UNOPTIMIZED", "").split()
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if os.environ.get("PYDP_TEST_UNOPTIMIZED"):
+    if KERNELS:
         items.sort(key=lambda item: item.get_closest_marker("oclgrind") is None)
 
 
 @pytest.fixture(autouse=True)
 def _unoptimized(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not os.environ.get("PYDP_TEST_UNOPTIMIZED") or request.node.get_closest_marker("oclgrind"):
+    if not KERNELS or request.node.get_closest_marker("oclgrind"):
         return
     from pydp.runtime.programs import program
 
     build = program.build_source
-    sweep = request.node.get_closest_marker("sweep") is not None
+    sweep = "sweeps" in KERNELS and request.node.get_closest_marker("sweep") is not None
 
     def build_source(device: Any, source: str, options: Sequence[str] = (), **named: Any) -> program.Program:
-        unoptimized = ["-cl-opt-disable"] if sweep or "barrier(" in source else []
-        return build(device, source, [*options, *unoptimized], **named)
+        chosen = sweep or ("barriers" in KERNELS and "barrier(" in source)
+        return build(device, source, [*options, *["-cl-opt-disable"] * chosen], **named)
 
     monkeypatch.setattr(program, "build_source", build_source)
