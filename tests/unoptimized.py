@@ -1,7 +1,8 @@
 """Build some kernels without optimization, because compiling takes most of the time of the lanes.
 
 PYDP_TEST_UNOPTIMIZED names these kernels: "sweeps" are all kernels of the tests marked `sweep`, in the lanes pocl and
-intel; "barriers" are kernels with barriers, which PoCL takes seconds to optimize, in the lane pocl. The tests marked
+intel; "algorithms" are all kernels of the tests of algorithms, and "barriers" are other kernels with barriers, which
+PoCL takes seconds to optimize, in the lane pocl. The tests marked
 `oclgrind`, which reach every kernel, run first and build theirs optimized, as users have them; later tests use these,
 too. The lane `methods` runs the same tests, with another method of PoCL. `python tests/drivers/lane.py pocl pytest`, or
 intel, builds all kernels optimized.
@@ -30,10 +31,11 @@ def _unoptimized(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     from pydp.runtime.programs import program
 
     build = program.build_source
-    sweep = "sweeps" in KERNELS and request.node.get_closest_marker("sweep") is not None
+    folder = request.node.path.parent.name
+    every = folder in KERNELS or ("sweeps" in KERNELS and request.node.get_closest_marker("sweep") is not None)
 
     def build_source(device: Any, source: str, options: Sequence[str] = (), **named: Any) -> program.Program:
-        chosen = sweep or ("barriers" in KERNELS and "barrier(" in source)
+        chosen = every or ("barriers" in KERNELS and "barrier(" in source)
         return build(device, source, [*options, *["-cl-opt-disable"] * chosen], **named)
 
     monkeypatch.setattr(program, "build_source", build_source)
