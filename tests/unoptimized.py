@@ -2,10 +2,9 @@
 
 PYDP_TEST_UNOPTIMIZED names these kernels: "sweeps" are all kernels of the tests marked `sweep`, in the lanes pocl and
 intel; "algorithms" are all kernels of the tests of algorithms, and "barriers" are other kernels with barriers, which
-PoCL takes seconds to optimize, in the lane pocl. The tests marked
-`oclgrind`, which reach every kernel, run first and build theirs optimized, as users have them; later tests use these,
-too. The lane `methods` runs the same tests, with another method of PoCL. `python tests/drivers/lane.py pocl pytest`, or
-intel, builds all kernels optimized.
+PoCL takes seconds to optimize, in the lane pocl. The tests marked `oclgrind`, which reach every kernel, run first and
+build theirs optimized, as users have them; later tests use these, too. The lane `methods` runs the same tests, with
+another method of PoCL. `python tests/drivers/lane.py pocl pytest`, or intel, builds all kernels optimized.
 """
 
 from __future__ import annotations
