@@ -15,7 +15,7 @@ from pydp.bench.measure import Row
 from pydp.bench.specialization_cases import MATMUL, SCAN
 
 import pydp
-from pydp.algorithms.registry import algorithms
+from pydp.algorithms.discovery import algorithms
 from pydp.cli.tune import arguments
 from pydp.errors import PydpError
 from pydp.tuning.choose import untuned

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent / "pydp"
 LAYERS = {
     "pydp": ["cli", "verify", "compat", "random", "algorithms", "math", "lang", "offline", "tuning", "model", "groups",
              "runtime", "local_memory", "space", "dtypes", "errors"],
-    "pydp.algorithms": ["explain", "sets", "merge segments top_k", "partition", "search", "compress runs",
+    "pydp.algorithms": ["discovery explain", "sets", "merge segments top_k", "partition", "search", "compress runs",
                         "moves evaluate lexsort",
                         "forall histogram reductions select sort transpose", "matmul reduce", "scan",
                         "composed dry_explanation registry", "lengths lookback pieces", "operators",

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import pydp
-from pydp.algorithms.registry import algorithms
+from pydp.algorithms.discovery import algorithms
 
 pytestmark = pytest.mark.host
 

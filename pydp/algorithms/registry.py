@@ -4,14 +4,12 @@ An algorithm declares itself at the end of its folder's ``__init__``:
 
     register(Algorithm(scan, _explain, _reference, sizes=("65536", "2048x2048"), dtype="int32"))
 
-No other registration is needed: `algorithms` imports every folder of this package, and :mod:`pydp.random`.
+No other registration is needed: `discovery` imports every folder.
 """
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +19,7 @@ import numpy as np
 from pydp.model.explanation import Explanation, Given, explained_by
 from pydp.tuning.reference import Expected, checked_by
 
-__all__ = ["Algorithm", "Shape", "algorithms", "alike", "register", "values_of", "vectors"]
+__all__ = ["Algorithm", "Shape", "alike", "register", "registered", "values_of", "vectors"]
 
 Shape = tuple[int, ...]
 Passed = tuple[tuple[Any, ...], dict[str, Any]]
@@ -104,24 +102,15 @@ class Algorithm:
         return "spec" in inspect.signature(self.function).parameters
 
 
-_registered: dict[str, Algorithm] = {}
+registered: dict[str, Algorithm] = {}
+"""By name: the algorithms whose folders are imported. `discovery.algorithms` imports all."""
 
 
 def register(algorithm: Algorithm) -> None:
     """Register an algorithm; a second algorithm of the same name replaces the first."""
-    _registered[algorithm.name] = algorithm
+    registered[algorithm.name] = algorithm
     explained_by(algorithm.function, algorithm.explain)
     checked_by(algorithm.function, algorithm.reference)
-
-
-def algorithms() -> dict[str, Algorithm]:
-    """All algorithms by name, in alphabetical order."""
-    package = importlib.import_module("pydp.algorithms")
-    for module in pkgutil.iter_modules(package.__path__):
-        if module.ispkg:
-            importlib.import_module(f"{package.__name__}.{module.name}")
-    importlib.import_module("pydp.random")
-    return dict(sorted(_registered.items()))
 
 
 def values_of(algorithm: Algorithm, shapes: Sequence[Shape], dtype: np.dtype) -> list[np.ndarray]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pydp.algorithms.registry import algorithms
+from pydp.algorithms.discovery import algorithms
 from pydp.cli.choice import Name, device_option, ends_with_names
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from pydp.algorithms.registry import Algorithm, algorithms
+from pydp.algorithms.discovery import algorithms
+from pydp.algorithms.registry import Algorithm
 
 
 class Name(click.ParamType):

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 from selections import Guarded
 
 import pydp
-from pydp.algorithms.registry import Algorithm, algorithms, values_of
+from pydp.algorithms.discovery import algorithms
+from pydp.algorithms.registry import Algorithm, values_of
 from pydp.tuning.reference import difference, expected, hosts
 
 ALGORITHMS = {name: one for name, one in algorithms().items() if one.operands and not name.startswith("random.")}

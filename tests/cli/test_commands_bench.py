@@ -16,7 +16,7 @@ from pydp.bench import bench_specializations as measuring
 from pydp.bench.measure import Row, cases_of
 
 import pydp
-from pydp.algorithms.registry import algorithms
+from pydp.algorithms.discovery import algorithms
 from pydp.cli import bench as commands_bench
 from pydp.cli import main
 from pydp.errors import InvalidArgument

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from pydp.algorithms.registry import algorithms
+from pydp.algorithms.discovery import algorithms
 from pydp.cli import main
 
 

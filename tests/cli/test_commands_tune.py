@@ -19,7 +19,7 @@ import pytest
 from click.testing import CliRunner
 
 import pydp
-from pydp.algorithms.registry import algorithms
+from pydp.algorithms.discovery import algorithms
 from pydp.cli import main
 from pydp.cli import tune as commands_tune
 from pydp.tuning import tuned

@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 import pydp
-from pydp.algorithms.registry import Algorithm, algorithms
+from pydp.algorithms.discovery import algorithms
+from pydp.algorithms.registry import Algorithm
 from pydp.cli import main
 from pydp.runtime.call import Call
 

@@ -13,13 +13,14 @@ from click.testing import CliRunner
 
 import pydp
 from pydp.algorithms import registry
+from pydp.algorithms.discovery import algorithms
 from pydp.cli import main
 from pydp.tuning.trial import Subject, WrongResult
 
 
 @pytest.fixture(autouse=True)
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry, "_registered", dict(registry.algorithms()))
+    monkeypatch.setattr(registry, "registered", algorithms())
     registry.register(toy_algorithm.DECLARATION)
 
 
@@ -69,7 +70,7 @@ def test_its_name_is_in_every_help() -> None:
 
 
 def test_every_algorithm_is_public_and_has_a_reference(device: Any) -> None:
-    for name, one in registry.algorithms().items():
+    for name, one in algorithms().items():
         if name != "negate":
             home = pydp.random.Generator if name.startswith("random.") else pydp
             assert getattr(home, name.removeprefix("random.")) is one.function

@@ -20,7 +20,8 @@ import toy_checks
 from click.testing import CliRunner
 from toy_checks import CLOSES_OUTPUT, COMMAND, HANGS, NEEDS_HEALTH, PASSES, POISONS, STAGES
 
-from pydp.algorithms.registry import Algorithm, algorithms, alike
+from pydp.algorithms.discovery import algorithms
+from pydp.algorithms.registry import Algorithm, alike
 from pydp.cli import main, verify
 from pydp.errors import InvalidArgument, NoUsableDevice, OutOfResources, UnsupportedOnDevice
 from pydp.runtime.drivers import doctor

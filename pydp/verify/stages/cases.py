@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 import pydp
-from pydp.algorithms.registry import Algorithm, Shape, algorithms, values_of
+from pydp.algorithms.discovery import algorithms
+from pydp.algorithms.registry import Algorithm, Shape, values_of
 from pydp.errors import UnsupportedOnDevice
 from pydp.random.philox import philox
 from pydp.runtime.device.profile import Profile
