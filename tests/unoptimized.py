@@ -30,8 +30,9 @@ def _unoptimized(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     from pydp.runtime.programs import program
 
     build = program.build_source
-    folder = request.node.path.parent.name
-    every = folder in KERNELS or ("sweeps" in KERNELS and request.node.get_closest_marker("sweep") is not None)
+    of_algorithm = request.node.path.parent.name == "algorithms"
+    sweep = request.node.get_closest_marker("sweep") is not None
+    every = ("algorithms" in KERNELS and of_algorithm) or ("sweeps" in KERNELS and sweep)
 
     def build_source(device: Any, source: str, options: Sequence[str] = (), **named: Any) -> program.Program:
         chosen = every or ("barriers" in KERNELS and "barrier(" in source)

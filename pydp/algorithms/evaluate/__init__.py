@@ -55,12 +55,12 @@ def evaluate(
     comparisons give bool. Python's numbers and literals without suffix take the type of the other operand, which must
     hold an integer; alone they are int64. Comparisons with such integers are exact; other integers are compared in
     their common dtype. Integers with a dtype wrap; for a divisor of zero, ``%`` and ``floor_divide`` give 0. An integer
-    to the power of a negative integer is 1 (NumPy raises an error). A shift by a negative
-    count, or by at least the number of bits, gives 0, and -1 for ``>>`` of a negative number.
+    to the power of a negative integer is 1 (NumPy raises an error). A shift by a negative count, or by at least the
+    number of bits, gives 0, and -1 for ``>>`` of a negative number.
 
     Raises InvalidArgument for mistakes in the expression, with the column, for missing names, for shapes that do not
     broadcast, for integers that a dtype does not hold, and for complex numbers and records; UnsupportedOnDevice if the
-    device lacks float64 or float16.
+    device lacks float64 or float16, or ends the loops of the expression.
 
     >>> x, y = np.array([1, 2, 3], np.float32), np.array([4], np.float32)
     >>> pydp.evaluate("2 * x + y")
@@ -183,8 +183,8 @@ def _prepared(
     limit = call.device.profile.loop_limit
     if limit is not None and found.iterations > limit:
         raise UnsupportedOnDevice(
-            f"the expression takes {found.iterations} loop iterations for an element; this driver ends loops after "
-            f"{limit} iterations"
+            f"the expression takes {found.iterations} loop iterations for an element; up to {limit} are accepted on "
+            "this driver, which ends longer loops. Float remainders and powers of integers contain loops"
         )
     found.check([None if name in operands else values[name] for name in used])
     inputs: list[Operand | np.generic] = []

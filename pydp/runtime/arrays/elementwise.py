@@ -28,13 +28,18 @@ if TYPE_CHECKING:
 _UFUNCS = {
     **{"add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide},
     **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
+    **{"floordiv": np.floor_divide, "mod": np.remainder, "pow": np.power, "shl": np.left_shift, "shr": np.right_shift},
 }
 _PAIR = cl.cltypes.ulong2
 _KNOWN_STRIDES = (0, 1, -1)  # strides for which kernels are made; with others, vectors are slower than elements
 _ITEM_BYTES = 16  # of an array for a work-item on a GPU
 _MOST_ITEMS = 8
 _RESIDENT = 2048  # work-items that a compute unit of a GPU runs at once
-_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"}
+_SIGNS = {
+    **{"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"},
+    **{"floordiv": "//", "mod": "%", "pow": "**", "shl": "<<", "shr": ">>"},
+}
+_OF_INTEGERS = ("and", "or", "xor", "shl", "shr")
 # Dtypes that cannot be kernel arguments, and the dtypes that carry their values.
 _BY_VALUE: dict[np.dtype, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(np.bool_): np.dtype(np.uint8)}
 
@@ -80,11 +85,15 @@ def result_dtype(op: str, left: Any, right: Any) -> np.dtype:
     try:
         return _UFUNCS[op].resolve_dtypes((left, right, None))[2]
     except TypeError:
-        names = [getattr(one, "__name__", str(one)) for one in (left, right)]
         bitwise = "booleans, and integers with a common integer dtype,"
-        accepted = bitwise if op in ("and", "or", "xor") else "numbers for which NumPy defines it"
-        message = f"{_SIGNS[op]} is not defined for {' and '.join(names)}; {accepted} are accepted"
-        raise InvalidArgument(message) from None
+        accepted = bitwise if op in _OF_INTEGERS else "numbers for which NumPy defines it"
+        raise undefined(op, left, right, accepted) from None
+
+
+def undefined(op: str, left: Any, right: Any, accepted: str) -> InvalidArgument:
+    """The error of an operator that does not take these dtypes or types of Python numbers."""
+    names = [getattr(one, "__name__", str(one)) for one in (left, right)]
+    return InvalidArgument(f"{_SIGNS[op]} is not defined for {' and '.join(names)}; {accepted} are accepted")
 
 
 def _as_words(operand: Operand) -> Operand:

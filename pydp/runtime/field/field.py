@@ -35,9 +35,13 @@ class Field(FieldOperators):
     is used. Operators with NumPy or pyopencl arrays, and with Fields whose `array` was read, are computed at once.
 
     ``+ - * / & | ^ ~``, unary ``-`` and the comparisons ``== != < <= > >=`` work element by element, with the
-    broadcasting and type rules of NumPy; ``@`` is :func:`pydp.matmul`. Use :func:`pydp.evaluate` for ``%``, powers and
-    functions. A comparison returns a field of booleans. A field has a truth value only if it has one element, and
-    fields are not hashable. ``f is g`` tests identity; ``(f == g).get().all()`` tests whether all elements are equal.
+    broadcasting and type rules of NumPy. So do ``// % ** << >>``, `divmod` and `abs`, but these are computed at
+    once, in a kernel of their own. Of complex numbers, only ``f ** 2``, ``f ** -1`` and `abs` are defined. Powers of
+    floats may differ from NumPy's in the last bits. An integer to the power of a negative integer of an array is 1.
+    ``@`` is :func:`pydp.matmul`. Use :func:`pydp.evaluate` for functions.
+
+    A comparison returns a field of booleans. A field has a truth value only if it has one element, and fields are not
+    hashable. ``f is g`` tests identity; ``(f == g).get().all()`` tests whether all elements are equal.
 
     `strides` and `offset` count elements. All operations accept ranks 0 to 6. The dtype is a boolean, integer, float
     or complex type, an OpenCL vector, or a record.

@@ -9,10 +9,11 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
+from pydp.dtypes import c_name
 from pydp.errors import InvalidArgument
 from pydp.runtime.arrays.comparison import compared_dtypes, known_result
 from pydp.runtime.arrays.data import FieldData
-from pydp.runtime.arrays.elementwise import apply, result_dtype
+from pydp.runtime.arrays.elementwise import apply, result_dtype, undefined
 from pydp.runtime.call import Call
 from pydp.runtime.field.fusion import broadcast_shape, combined_in_place, convert_number, lazy_operator
 from pydp.runtime.field.transfer import converted
@@ -61,26 +62,21 @@ def _arithmetic(op: str) -> tuple[_Method, _Method, _Method]:
     return combine, swapped, in_place
 
 
-def _evaluated(expression: str) -> tuple[_Method, _Method, _Method]:
-    """The methods of an operator that ``pydp.evaluate`` computes; `expression` is in x, the left side, and y."""
+def _evaluated(op: str, expression: str) -> tuple[_Method, _Method, _Method]:
+    """The methods of an operator that ``pydp.evaluate`` computes, from an expression in left and right."""
 
     def combine(self: Any, other: Any) -> Any:
-        return _evaluate(expression, self, other)
+        return _evaluate(op, expression, self, other)
 
     def swapped(self: Any, other: Any) -> Any:
-        if isinstance(other, (np.ndarray, cl.array.Array)):  # the first array decides the kind of the result
-            import pydp
-
-            other = pydp.field(other, device=self._storage.device)
-        return _evaluate(expression, other, self)
+        if isinstance(other, cl.array.Array):  # the first array decides the kind of the result
+            other = type(self).wrap(other)
+        elif isinstance(other, np.ndarray):
+            other = _root().field(other, device=self._storage.device)
+        return _evaluate(op, expression, other, self)
 
     def in_place(self: Any, other: Any) -> Any:
-        found = combine(self, other)
-        if found is not NotImplemented:
-            _check_stored(found.dtype, self)
-            self[...] = found
-            found = self
-        return found
+        return _evaluate(op, expression, self, other, out=self)
 
     return combine, swapped, in_place
 
@@ -149,23 +145,42 @@ class FieldOperators(FieldData):
     __or__, __ror__, __ior__ = _arithmetic("or")
     __xor__, __rxor__, __ixor__ = _arithmetic("xor")
 
-    __floordiv__, __rfloordiv__, __ifloordiv__ = _evaluated("floor_divide(x, y)")
-    __mod__, __rmod__, __imod__ = _evaluated("x % y")
-    __lshift__, __rlshift__, __ilshift__ = _evaluated("x << y")
-    __rshift__, __rrshift__, __irshift__ = _evaluated("x >> y")
-    __pow__, __rpow__, __ipow__ = _evaluated("power(x, y)")
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _evaluated("floordiv", "floor_divide(left, right)")
+    __mod__, __rmod__, __imod__ = _evaluated("mod", "left % right")
+    __lshift__, __rlshift__, __ilshift__ = _evaluated("shl", "left << right")
+    __rshift__, __rrshift__, __irshift__ = _evaluated("shr", "left >> right")
+    _power, __rpow__, __ipow__ = _evaluated("pow", "power(left, right)")
 
-    def __divmod__(self, other: Any) -> tuple[Self, Self]:
-        return self // other, self % other
+    def __pow__(self, other: Any, modulus: Any = None) -> Any:
+        if modulus is not None:
+            raise InvalidArgument("pow of a field is given a modulus; two arguments are accepted")
+        return self._power(other)
 
-    def __rdivmod__(self, other: Any) -> tuple[Self, Self]:
-        return other // self, other % self
+    def __divmod__(self, other: Any) -> Any:
+        quotient = self.__floordiv__(other)
+        return quotient if quotient is NotImplemented else (quotient, self % other)
+
+    def __rdivmod__(self, other: Any) -> Any:
+        quotient = self.__rfloordiv__(other)
+        return quotient if quotient is NotImplemented else (quotient, self.__rmod__(other))
 
     def __abs__(self) -> Self:
-        import pydp
-
-        found: Self = pydp.evaluate("abs(x)", x=self)
+        if self.dtype.kind == "c":
+            return self._magnitude()
+        found: Self = _root().evaluate("abs(x)", x=self)
         return found
+
+    @recorded
+    def _magnitude(self) -> Any:
+        """The absolute values of complex numbers."""
+        call = Call.begin({"x": self})
+        source = call.input("x")
+        target = call.output(source.shape, np.dtype(f"f{source.dtype.itemsize // 2}"))
+        function = (
+            f"static {c_name(target.dtype)} evaluate(const {c_name(source.dtype)} x) {{ return hypot(x.x, x.y); }}"
+        )
+        apply(call, "call", [source], target, function=function)
+        return call.finish(target)
 
     def __neg__(self) -> Self:
         return self * -1
@@ -198,15 +213,56 @@ def _check_stored(dtype: np.dtype, field: Any) -> None:
         raise InvalidArgument(f"a result of dtype {dtype} cannot be stored in a field of dtype {field.dtype}")
 
 
-def _evaluate(expression: str, x: Any, y: Any) -> Any:
+def _evaluate(op: str, expression: str, left: Any, right: Any, out: Any = None) -> Any:
+    """``left op right`` by an expression in left and right. out: the field of an operation in place."""
+    if not all(_is_array(one) or isinstance(one, _NUMBERS) for one in (left, right)):
+        return NotImplemented
+    types = _type_of(left), _type_of(right)
+    dtype = result_dtype(op, *types)
+    if out is not None:
+        _check_stored(dtype, out)
+    made = _simple_power(left, right, dtype) if op == "pow" and isinstance(left, FieldData) else None
+    if made is None and dtype.kind == "c":
+        raise undefined(op, *types, "booleans, integers and floats")
+    if made is None:
+        evaluate = _root().evaluate
+        if out is not None and dtype == out.dtype:
+            return evaluate(expression, left=left, right=right, out=out)
+        made = evaluate(expression, left=left, right=right)
+    if out is None:
+        return made
+    if made.shape != out.shape:
+        raise InvalidArgument(f"out has shape {out.shape}; {made.shape} is needed")
+    out[...] = made
+    return out
+
+
+def _simple_power(base: Any, exponent: Any, dtype: np.dtype) -> Any:
+    """A power that NumPy computes by another function, as a field; None for others. dtype: of the result.
+
+    Raises InvalidArgument for an integer to a negative power.
+    """
+    if not isinstance(exponent, (int, float, np.integer, np.floating)) or isinstance(exponent, bool):
+        return None
+    if dtype.kind in "iu" and exponent < 0:
+        raise InvalidArgument(
+            f"the exponent of integers is {exponent}; exponents of at least 0 are accepted, or a field of floats"
+        )
+    if base.dtype.kind == "b" and type(exponent) is int and exponent == 2:
+        return base.astype(np.int8)
+    if exponent == 0.5 and dtype.kind == "f":
+        return _root().evaluate("sqrt(x)", x=base if dtype == base.dtype else base.astype(dtype))
+    if dtype != base.dtype or exponent not in (2, -1):
+        return None
+    return base * base if exponent == 2 else 1 / base
+
+
+def _root() -> Any:
+    """The package, whose functions these operators call."""
     import pydp
 
-    if not all(_is_array(one) or isinstance(one, (int, float, np.integer, np.floating, np.bool_)) for one in (x, y)):
-        return NotImplemented
-    return pydp.evaluate(expression, x=x, y=y)
+    return pydp
 
 
 def _matmul(left: Any, right: Any) -> Any:
-    import pydp
-
-    return pydp.matmul(left, right)
+    return _root().matmul(left, right)
