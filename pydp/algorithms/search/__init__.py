@@ -148,14 +148,15 @@ def explained(which: str, ready: Any) -> Explanation:
 def _reference(
     a: Any, v: Any, side: str = "left", sorter: Any = None, *, descending: Any = False
 ) -> list[Expected] | None:
-    a, by_numpy = host(a), np.searchsorted
+    a = host(a)
+    by_numpy: Any = np.searchsorted
     if sorter is not None:
         a = a[host(sorter)]
     if descending:  # before the element of the reversed array is after that of the array
         a, side = a[::-1], "left" if side == "right" else "right"
     if (a[1:] < a[:-1]).any() or (a[:-1] != a[:-1])[a[1:] == a[1:]].any():
         return None  # the result for an array that is not sorted depends on the order of the comparisons
-    found = np.asarray(by_numpy(a, host(v), side))  # type: ignore[call-overload]
+    found = np.asarray(by_numpy(a, host(v), side))
     return [Expected((a.size - found if descending else found).astype(np.int64))]
 
 
