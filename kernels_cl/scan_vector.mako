@@ -5,11 +5,14 @@
 ## Parameters: see scan_common and wg_lookback; phase ("single": one pass; "reduce", "seeded": first and last pass
 ## of reduce-then-scan; "alone": no partition needs a prefix), exclusive, start_value (the first value of an exclusive
 ## scan without init), total (store the last inclusive prefix), vector (elements of a vector, 0: scalar),
-## combine_vector, identity, convert_vector, nontemporal, keeps (in place; see wg_lookback), source_bytes, prefetch (a core
-## loads its next partition into its cache while it computes this one: this many partitions ahead if the cores take
-## turns; 0: no prefetches).
+## combine_vector, identity, convert_vector, nontemporal, keeps (in place; see wg_lookback), source_bytes,
+## in_place, prefetch (see Profile.prefetches), partitions_ahead (a core loads its next partition into its cache while
+## it computes this one: this many partitions ahead if the cores take turns; 0: it does not). If no
+## other work-group can overwrite the next partition, it is also reduced then, and its aggregate is published. The
+## work-group that scans it need not reduce it.
 <%namespace name="common" file="scan_common.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
+<%namespace name="memory" file="prefetch.mako"/>
 <%
     digits = "0123456789abcdef"[:vector or 1]
     wide = f"{value}{vector}"
@@ -18,6 +21,7 @@
     back = (vector or 1) - 1
     x_vector = f"- (k) - {back}" if x_unit < 0 else "+ (k)"
     y_vector = f"- (k) - {back}" if y_unit < 0 else "+ (k)"
+    sums_ahead = partitions_ahead and vector and heads == "none" and not (in_place or chained)
 %>
 ${common.prelude()}
 ${common.addresses()}
@@ -70,18 +74,11 @@ static int aggregate(${common.inputs()}, const long begin, const long end, VALUE
     long k = lo + 1;
 % if vector:
     if (hi - k >= ${4 * vector}) {
-%   for a in range(4):
-        WIDE a${a} = LOAD_WIDE(base, k + ${a * vector});
-%   endfor
+        ${first_vectors("base", "k")}
         for (k += ${4 * vector}; k + ${4 * vector} <= hi; k += ${4 * vector}) {
-%   for a in range(4):
-            a${a} = combine_vector(a${a}, LOAD_WIDE(base, k + ${a * vector}));
-%   endfor
+            ${more_vectors("base", "k")}
         }
-        a0 = combine_vector(combine_vector(a0, a1), combine_vector(a2, a3));
-%   for d in digits:
-        v = combine(v, a0.s${d});
-%   endfor
+        ${sum_of_vectors("v")}
     }
 % endif
     for (; k < hi; ++k) v = combine(v, converted(x[X_AT(base, k)]));
@@ -155,6 +152,10 @@ kernel ${one_lane} void scan(
     VALUE sum;
     int head = 0;
     if (p < parts - 1) {
+%   if sums_ahead:
+        const int known = p >= ${partitions_ahead} && peek(state, tag, p, AGGREGATE, &sum);
+        if (!known)
+%   endif
         head = aggregate(${common.input_names()}, begin, end, &sum);
         if (head) {
             ${lookback.announce("p", "PREFIX", "sum")}
@@ -163,7 +164,7 @@ kernel ${one_lane} void scan(
             sum = combine(acc, sum);
 %   endif
             ${lookback.announce("p", "PREFIX", "sum")}
-        } else {
+        } else ${"if (!known) " if sums_ahead else ""}{
 %   if not chained:
             ${lookback.announce("p", "AGGREGATE", "sum")}
 %   endif
@@ -242,21 +243,40 @@ kernel ${one_lane} void scan(
         }
 %     endif
         WIDE carry = (WIDE) (acc);
-        for (; k + ${vector} <= hi; k += ${vector}) {
-%     if prefetch:
-%       for place in range(0, vector * source_bytes, 64):
-            __builtin_prefetch((const void*) ((size_t) (x + x_base + k + (long) part * ${prefetch}) + ${place}), 0, 2);
+%     if sums_ahead:
+        const long ahead = (long) part * ${partitions_ahead};
+        if (p + ${partitions_ahead} < parts - 1 && hi + ahead <= n && part > ${4 * vector}) {
+            /* In the order of `aggregate`, so that the bits are the same. */
+            const long next_hi = hi + ahead;
+            long next_k = lo + ahead;
+            VALUE next = converted(x[X_AT(x_base, next_k)]);
+            ++next_k;
+            ${first_vectors("x_base", "next_k")}
+            next_k += ${4 * vector};
+            for (; k + ${4 * vector} <= hi && next_k + ${4 * vector} <= next_hi; k += ${4 * vector}, next_k += ${4 * vector}) {
+%       if prefetch:
+                ${memory.ahead("x + X_AT(x_base, next_k)", 4 * vector * source_bytes)}
+%       endif
+                ${more_vectors("x_base", "next_k")}
+%       for a in range(4):
+                { ${one_vector(f"k + {a * vector}")} }
 %       endfor
+            }
+            for (; next_k + ${4 * vector} <= next_hi; next_k += ${4 * vector}) {
+                ${more_vectors("x_base", "next_k")}
+            }
+            ${sum_of_vectors("next")}
+            for (; next_k < next_hi; ++next_k) next = combine(next, converted(x[X_AT(x_base, next_k)]));
+            ${lookback.announce(f"p + {partitions_ahead}", "AGGREGATE", "next")}
+        }
+%     elif partitions_ahead and prefetch:
+        global const ${source}* next = x + x_base + (p + ${partitions_ahead} < parts ? (long) part * ${partitions_ahead} : 0L);
 %     endif
-            const WIDE v = prefix_wide(LOAD_WIDE(x_base, k));
-%     if exclusive:
-            WIDE u = v.s0${digits[:-1]};
-            u.s0 = ${identity};
-            STORE_WIDE(combine_vector(carry, u), y_base, k);
-%     else:
-            STORE_WIDE(combine_vector(carry, v), y_base, k);
+        for (; k + ${vector} <= hi; k += ${vector}) {
+%     if partitions_ahead and prefetch and not sums_ahead:
+            ${memory.lines("next + k", vector * source_bytes)}
 %     endif
-            carry = combine_vector(carry, (WIDE) (v.s${digits[-1]}));
+            ${one_vector("k")}
         }
         acc = carry.s0;
 %   endif
@@ -280,4 +300,36 @@ kernel ${one_lane} void scan(
             acc = combine(acc, v);
             y[Y_AT(y_base, k)] = acc;
 % endif
+</%def>
+##
+## The aggregate of many vectors: four accumulators from `k` on, the next four vectors, and the sum in `v`.
+<%def name="first_vectors(base, k)">
+% for a in range(4):
+        WIDE a${a} = LOAD_WIDE(${base}, ${k} + ${a * vector});
+% endfor
+</%def>
+<%def name="more_vectors(base, k)">
+% for a in range(4):
+            a${a} = combine_vector(a${a}, LOAD_WIDE(${base}, ${k} + ${a * vector}));
+% endfor
+</%def>
+<%def name="sum_of_vectors(v)">
+        a0 = combine_vector(combine_vector(a0, a1), combine_vector(a2, a3));
+% for d in "0123456789abcdef"[:vector]:
+        ${v} = combine(${v}, a0.s${d});
+% endfor
+</%def>
+##
+## The results of the vector at `k`, and the carry to the next vector.
+<%def name="one_vector(k)">
+<% digits = "0123456789abcdef"[:vector] %>
+            const WIDE v = prefix_wide(LOAD_WIDE(x_base, ${k}));
+% if exclusive:
+            WIDE u = v.s0${digits[:-1]};
+            u.s0 = ${identity};
+            STORE_WIDE(combine_vector(carry, u), y_base, ${k});
+% else:
+            STORE_WIDE(combine_vector(carry, v), y_base, ${k});
+% endif
+            carry = combine_vector(carry, (WIDE) (v.s${digits[-1]}));
 </%def>

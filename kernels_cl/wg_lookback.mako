@@ -1,8 +1,8 @@
 ## Decoupled look-back between work-groups, run by one work-item (`look_back`) or by the first lanes of a work-group
 ## (`look_back_together`). Include it in any single-pass algorithm.
-## A partition has two slots, each written once per launch: A (its aggregate) and P (its inclusive prefix). A slot is
-## one or more atomic words. Every word holds a piece of the value and the tag of the launch that wrote it. Each word
-## can be checked alone: no fence, no order between words and no clearing is needed.
+## A partition has two slots: A (its aggregate) and P (its inclusive prefix). In a launch, a slot is written once, or
+## again with the same words. A slot is one or more atomic words. Every word holds a piece of the value and the tag of
+## the launch that wrote it. Each word can be checked alone: no fence, no order between words and no clearing is needed.
 ## The walk goes back to the nearest P and then folds forward, oldest first: the same left fold for any timing.
 ##
 ## The wait is bounded: after `polls` unsuccessful polls of a partition, the work-group computes the aggregate itself.

@@ -370,3 +370,40 @@ def test_what_is_put_between_for_banks(device, dtype, monkeypatch):
             np.testing.assert_array_equal(got, np.cumsum(x, dtype=dtype))
         told = str(pydp.explain(pydp.scan, x, strategy="reduce_then_scan", spec={**SIMT, "lanes": 32, "items": 3}))
     assert "on 32 banks" in told
+
+
+AHEAD = "next_k"  # in kernels that reduce a later partition while they scan one
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("part", [65, 97, 200])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_partitions_that_are_reduced_ahead(device, part, exclusive, dtype):
+    """Their results have the bits of scans in place, where each work-group reduces its own partition."""
+    spec = {"mapping": "vector", "part": part, "vector": 16}
+    skip_where_refused(device, "lookback", spec)
+    units = device.profile.compute_units
+    for n in (part * (units + 1), part * (units + 2) + 1, part * (2 * units + 3) - 1, part * 9):
+        x = integers(n, seed=n).astype(dtype) * np.dtype(dtype).type(0.37 if dtype == "float32" else 1)
+        field = pydp.field(np.pad(x, 40, constant_values=7), device=device)
+        out = pydp.full(n + 80, 7, dtype, device=device)
+        pydp.scan(field[40:-40], out=out[40:-40], exclusive=exclusive, spec=spec)
+        pydp.scan(field[40:-40], out=field[40:-40], exclusive=exclusive, spec=spec)
+        assert out.get().tobytes() == field.get().tobytes(), n
+        if dtype == "int32":
+            want = np.cumsum(np.append(0, x), dtype=np.int32)
+            assert np.array_equal(out.get()[40:-40], want[:-1] if exclusive else want[1:]), n
+
+
+@pytest.mark.parametrize("change", ["nothing", "in place", "chained", "segments", "rows"])
+def test_partitions_are_reduced_ahead_only_if_they_cannot_be_overwritten(device, change):
+    spec = {"mapping": "vector", "part": 200, "vector": 16}
+    skip_where_refused(device, "lookback", spec)
+    x, out = pydp.zeros(2000, np.int32, device=device), pydp.zeros(2000, np.int32, device=device)
+    options = {"segments": pydp.zeros(2000, np.uint8, device=device)} if change == "segments" else {}
+    if change == "rows":
+        x, out = x.reshape(4, 500), out.reshape(4, 500)
+    spec |= {"strategy": "chained"} if change == "chained" else {}
+    made = pydp.explain(pydp.scan, x, out=x if change == "in place" else out, spec=spec, **options)
+    assert any(AHEAD in one for one in made.sources.values()) is (change == "nothing")

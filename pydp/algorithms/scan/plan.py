@@ -131,9 +131,11 @@ def parameters(
         if row_items is not None:
             lanes |= {"items": row_items, "pad": 0}
         return shared | lanes | {"window": looking(spec), "one_row": row_items is not None}
-    looks_ahead = profile.prefetches and phase == "single" and units[0] == 1 and not rows
+    looks_ahead = phase == "single" and units[0] == 1 and not rows
     return shared | {
-        "prefetch": profile.compute_units if looks_ahead else 0,
+        "partitions_ahead": profile.compute_units if looks_ahead else 0,
+        "prefetch": profile.prefetches,
+        "in_place": job.in_place,
         "source_bytes": job.source.itemsize,
         "identity": job.operator.identity_text or "",
         "nontemporal": spec.nontemporal and bool(wide),

@@ -298,6 +298,8 @@ class _Size:
         cpu = profile.kind == "cpu"
         self.near = cpu and 2 * self.bytes < 0.75 * profile.l2_bytes * self.units
         self.shared = cpu and 2 * self.bytes < min(4 * profile.l2_bytes * self.units, max(profile.l3_bytes, 1))
+        # Bytes that move for each byte that is stored, relative to a store that reads its cache line first.
+        self.streamed, self.stored = (1.0, _STREAMED) if problem.in_place else (_STREAMED, 1.0)
         self.add = 4.0 if "float" in problem.dtype or "complex" in problem.dtype else 1.0  # latency of op in cycles
 
     @property
@@ -365,17 +367,17 @@ def _scanned(size: _Size, launches: int, again: float) -> Phase:
     """again: the fraction of elements read from memory; the previous phase left the rest in a cache.
 
     Nontemporal stores do not read the overwritten cache lines first. But they write to memory even if the results would
-    fit into a cache.
+    fit into a cache. In place, the caches have read the lines anyway, and nontemporal stores drive them out.
     """
     read, written, cached = again * size.bytes, 0.0, (1.0 - again) * size.bytes
     if size.spec.nontemporal:
-        written = size.bytes * (1.0 if size.shared and not size.near else _STREAMED)
+        written = size.bytes * (1.0 if size.shared and not size.near else size.streamed)
     elif size.near:
         cached += size.bytes
     elif size.shared:
         read += size.bytes
     else:
-        written = size.bytes
+        written = size.bytes * size.stored
     if size.near:
         read, cached = 0.0, cached + read
     return Phase(
@@ -430,9 +432,10 @@ def _down(size: _Size) -> list[Phase]:
     blocks = -(-n // cut.rows)
     groups = -(-cut.chains // cut.share) * blocks
     memory = 0.0 if size.near else size.bytes * row
+    moved = (1.0 if size.shared else size.streamed) if spec.nontemporal else size.stored
     scanned = Phase(
         "columns", groups=groups, operations=float(size.size), efficiency=size.efficiency(cycles), read=memory,
-        written=memory * (_STREAMED if spec.nontemporal and not size.shared else 1.0), cached=2 * size.bytes,
+        written=memory * moved, cached=2 * size.bytes,
         balance=spread(groups, size.units),
     )  # fmt: skip
     if blocks == 1:
@@ -484,13 +487,12 @@ def default(profile: Profile, problem: ScanProblem) -> ScanSpec:
         wide = max(4, min(16, _power_below(profile.simd_bytes // itemsize)))
     part = min(65536, max(16, _power_below(max(profile.l2_bytes, 1 << 18) // 8 // itemsize)))
     nbytes = itemsize << (problem.log_rows + problem.log_n)
-    streams = profile.streamed_bytes
     spec = ScanSpec(
         mapping="vector",
         strategy=strategy,
         part=min(part, _LOOP_BOUND_PART) if careful else part,
         vector=wide,
-        nontemporal=bool(wide) and streams is not None and nbytes > streams,
+        nontemporal=bool(wide) and profile.stores_nontemporal(nbytes) and not problem.in_place,
         width=_width(profile, problem, wide),
         polls=polls,
         plain_polls=profile.kind == "gpu",

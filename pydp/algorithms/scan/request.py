@@ -205,7 +205,8 @@ def _plan(
     options = (request.axis, request.exclusive, request.reverse, request.strategy)
     start = "none" if init is None else "buffer" if type(init) is Operand else "value"
     arrays = (x.dtype, x.shape, x.strides, y.strides)
-    keyed, in_place = Keyed(operator, Key(operator.key)), x.buffer is y.buffer
+    in_place = x.buffer is y.buffer and x.offset == y.offset  # arrays that overlap otherwise have been copied
+    keyed = Keyed(operator, Key(operator.key))
     bounded = request.length is not None
     return _plan_of(device, options, keyed, arrays, heads, start, carry, total, in_place, bounded, by_key(request.spec))
 
