@@ -51,6 +51,24 @@ def device() -> Iterator[object]:
         yield chosen
 
 
+@pytest.fixture
+def nontemporal(device: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Results of every size are stored past the caches; a device without such stores skips the test."""
+    from pydp.runtime.device.profile import Profile
+
+    if device.profile.nontemporal_bytes is None:
+        pytest.skip("the device has no nontemporal stores")
+    monkeypatch.setattr(Profile, "nontemporal_bytes", 1)
+
+    def forget() -> None:
+        device.plans.clear()
+        device.recordings.clear()
+
+    forget()
+    yield
+    forget()
+
+
 _TELL_ADDRESS = "kernel void tell_address(global ulong *out) { out[0] = (ulong) out; }"
 
 

@@ -161,7 +161,7 @@ class Recorder:
         """Note the call's result and its last event."""
         self._result, self._event = result, event
 
-    def recording(self, returned: Any) -> Recording | None:
+    def recording(self, returned: Any, device: Device) -> Recording | None:
         """The recording, if `returned` is the result or the event of the recorded call; else None."""
         if not self.valid or not self._launches or self._unused:
             return None
@@ -184,7 +184,8 @@ class Recorder:
         written = [at in self._written for at in range(len(self._arrays))]
         once = {id(one): at for at, one in reversed(list(enumerate(self._arrays))) if type(one) is np.ndarray}.values()
         spans = [(at, *_span(self._arrays[at])) for at in once]
-        visible = [(at, nbytes) for at, _, nbytes, *_ in spans if written[at]]
+        mapped = [(at, nbytes) for at, _, nbytes, *_ in spans if written[at]]
+        mapped += [(slot, nbytes) for *_, nbytes, slot in outputs]
         return Recording(
             kind,
             [places[id(one)] for one in results],
@@ -195,7 +196,7 @@ class Recorder:
             self._scratch,
             self._providers,
             written,
-            visible + [(slot, nbytes) for *_, nbytes, slot in outputs],
+            [] if device.profile.direct_host_memory else mapped,
             spans,
             [(at, other) for at in once for other in once if written[at] and (at < other or not written[other])],
         )
@@ -235,9 +236,9 @@ class Recording:
     kind: what the call returns. returned: positions of the results in the arrays and new results.
     outputs: (shape, strides, dtype, bytes, slot) of the new results. like: the position of the array whose kind they
     have. scratch: (size class, slot).
-    written: whether kernels write each array. visible: (slot, bytes) of NumPy memory that kernels write.
-    spans: (position in the arrays, *`_span`) of each NumPy array, once. apart: positions of NumPy arrays that must not
-    overlap, because one of them is written.
+    written: whether kernels write each array. mapped: (slot, bytes) of NumPy memory that kernels write and that must be
+    mapped to be complete. spans: (position in the arrays, *`_span`) of each NumPy array, once. apart: positions of
+    NumPy arrays that must not overlap, because one of them is written.
     template: the list that launches take (see Recorder) without buffers, and the numbers 0, 1, 2, ...
     """
 
@@ -250,7 +251,7 @@ class Recording:
     scratch: list[tuple[int, int]]
     providers: list[tuple[_Provider, int]]
     written: list[bool]
-    visible: list[tuple[int, int]]
+    mapped: list[tuple[int, int]]
     spans: list[tuple[int, int, int, int, bool]]
     apart: list[tuple[int, int]]
 
@@ -326,7 +327,8 @@ class Recording:
         with contextlib.suppress(cl.Error):
             marker = cl.enqueue_marker(queue, wait_for=None if event is None else [event])
             if not fields:
-                self._wait(queue, marker, given)
+                for slot, nbytes in self.mapped:
+                    make_visible(queue, given[slot], nbytes)
                 marker.wait()
             for field, written in zip(fields, self.written, strict=bool(fields)):
                 field._storage.note(marker, queue, written)
@@ -352,9 +354,9 @@ class Recording:
 
     def _wait(self, queue: Any, event: Any, given: list[Any]) -> None:
         """Wait until the written NumPy arrays are complete."""
-        for slot, nbytes in self.visible:
+        for slot, nbytes in self.mapped:
             make_visible(queue, given[slot], nbytes)
-        if not self.visible:
+        if not self.mapped:
             event.wait()
 
 
@@ -422,7 +424,7 @@ def _record(call: Callable[[], Any], device: Device, key: Hashable, arrays: Sequ
         result = call()
     finally:
         _current.recorder = outer
-    device.recordings.put(key, recorder.recording(result) or _NEVER, epoch)
+    device.recordings.put(key, recorder.recording(result, device) or _NEVER, epoch)
     return result
 
 

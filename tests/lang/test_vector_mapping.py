@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import device_run
@@ -334,7 +335,7 @@ def _profile(**changes):
 
     given = {"compute_units": 2, "vector_registers": 32, "simd_bytes": 64, "loop_limit": None, "int64_atomics": True}
     given["is_simulator"] = False
-    given |= {"cache_line": 64, "streamed_bytes": None}
+    given |= {"cache_line": 64, "nontemporal_bytes": None}
     return SimpleNamespace(**(given | changes))
 
 
@@ -367,9 +368,9 @@ def test_what_the_fast_version_of_a_product_does():
 
 @pytest.mark.parametrize("dtype", ["f4", "i8"])
 def test_stores_past_the_caches(device, monkeypatch, dtype):
-    if device.profile.streamed_bytes is None:
+    if device.profile.nontemporal_bytes is None:
         pytest.skip("the device has no nontemporal stores")
-    monkeypatch.setattr(Profile, "streamed_bytes", 4000)
+    monkeypatch.setattr(Profile, "nontemporal_bytes", 4000)
 
     def copies(idx, out, again, summed, a):
         i, j = idx
@@ -391,3 +392,21 @@ def test_stores_past_the_caches(device, monkeypatch, dtype):
         assert all(np.array_equal(f.get(), row) for f, row in zip(fields, around, strict=True)), (rows, columns, start)
     notes = str(pydp.explain(pydp.forall, a.shape, copies, out, again, summed, pydp.field(a)))
     assert "stores to out do not go through the caches" in notes
+
+
+@pytest.mark.usefixtures("nontemporal")
+@pytest.mark.parametrize("n", [64, 5000])
+def test_arrays_that_are_loaded_are_stored_through_the_caches(device, n):
+    """They are known only in the kernel: the same function may be called with one array or with two."""
+
+    def doubled(idx, out, a, factor):
+        out[idx] = a[idx] * factor[0]
+
+    a, factor = np.random.default_rng(n).integers(0, 99, n).astype(np.int32), pydp.field(np.full(1, 2, np.int32))
+    x, y = pydp.field(a), pydp.zeros(n, np.int32)
+    pydp.forall(n, doubled, y, x, factor)
+    pydp.forall(n, doubled, x, x, factor)
+    assert np.array_equal(y.get(), 2 * a) and np.array_equal(x.get(), 2 * a)
+    source = pydp.explain(pydp.forall, n, doubled, y, x, factor).sources["forall_vector.mako"]
+    (condition,) = re.findall(r"const int a0_out_past_caches = (.*);", source)
+    assert "(ulong)a0_out != (ulong)a1_a && (ulong)a0_out != (ulong)a2_factor" in condition

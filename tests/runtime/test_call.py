@@ -32,12 +32,17 @@ def twice(x: Any, **options: Any) -> Any:
     return call.finish(target)
 
 
-@pytest.fixture(params=["shared", "own"])
+@pytest.fixture(params=["shared", "mapped", "own"])
 def memory(request: pytest.FixtureRequest, device: Device) -> Iterator[str]:
-    """The device as it is, and as if it had memory of its own, so that NumPy data is copied."""
+    """The device as it is; as if results in NumPy memory had to be mapped; and as if it had memory of its own, so that
+    NumPy data is copied."""
     before = device.profile
+    if request.param == "mapped":
+        if not before.direct_host_memory:
+            pytest.skip("results in NumPy memory are mapped on this device, or copied")
+        device._profile = dataclasses.replace(before, direct_host_memory=False)
     if request.param == "own":
-        device._profile = dataclasses.replace(before, shares_host_memory=False)
+        device._profile = dataclasses.replace(before, shares_host_memory=False, direct_host_memory=False)
     yield request.param
     device._profile = before
 
@@ -326,6 +331,30 @@ def test_the_callers_own_context(device: Device) -> None:
         twice(values, out=pydp.field(values), queue=queue)
     with pytest.raises(InvalidArgument, match=r"^count is in another context"):
         pydp.select(array, "x > 0", count=pydp.zeros((), np.int64))
+
+
+@pytest.mark.parametrize("form", ["array", "view", "sub-buffer", "pointer"])
+@pytest.mark.parametrize(("dtype", "place", "accepted"), [("f8", 4, 8), ("f4", 2, 4), ("i4,i4", 4, 8), ("f4", 4, 0)])
+def test_host_memory_of_arrays_is_aligned(device: Device, form: str, dtype: str, place: int, accepted: int) -> None:
+    """accepted: multiples of this address in the error; 0: no error."""
+    memory = bytearray(256)
+    start = -np.frombuffer(memory, np.uint8).ctypes.data % 64 + place
+    given: Any = memoryview(memory)[start : start + 80]
+    if form == "array":
+        given = np.frombuffer(given, np.uint8)
+    buffer = whole = cl.Buffer(device.context, cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR, hostbuf=given)
+    if form == "sub-buffer":
+        buffer = whole.get_sub_region(0, 80)
+    elif form == "pointer":
+        buffer = cl.Buffer.from_int_ptr(whole.int_ptr)
+    array = cl.array.Array(device.queue, (10,), np.dtype(dtype), data=buffer)
+    if accepted:
+        with pytest.raises(InvalidArgument, match=rf"uses host memory at .*; multiples of {accepted} are accepted"):
+            pydp.transpose(array)
+    else:
+        assert not pydp.transpose(array).get().any()
+    assert pydp.transpose(cl.array.Array(device.queue, (0,), np.dtype(dtype), data=buffer)).shape == (0,)
+    assert not any(memory)
 
 
 def test_arguments_on_different_devices(device: Device) -> None:

@@ -225,3 +225,32 @@ def test_properties_that_the_table_states():
     grind = quirks_of("Oclgrind", "Oclgrind Simulator", "21.10", "cpu")
     assert (grind.is_simulator, grind.fma_fast, grind.binaries_usable) == (True, False, False)
     assert quirks_of("rusticl", "llvmpipe (256 bits)", "22.3", "cpu").fma_fast is False
+
+
+def powers(idx, out, x, y):
+    out[idx] = x[idx] ** y[idx]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_powers_of_vectors(device, dtype):
+    """Zeros, infinities and subnormal numbers beside others."""
+    if dtype == "float64" and not device.profile.fp64:
+        pytest.skip("the device has no double")
+    rng = np.random.default_rng(0)
+    tiny = np.finfo(dtype).tiny / (4 if device.profile.denormals else 1)
+    x = np.where(rng.random(4096) < 0.3, rng.choice([0, 1e-5, np.inf, tiny, 2], 4096), rng.random(4096) * 9).astype(
+        dtype
+    )
+    y = rng.choice([0.5, 2, 3, -1.5, 0.1], 4096).astype(dtype)
+    with np.errstate(all="ignore"):
+        want = x**y
+    out = np.zeros_like(x)
+    pydp.forall(x.size, powers, out, x, y, device=device)
+    close = {"rtol": 100 * np.finfo(dtype).eps}
+    np.testing.assert_allclose(out, want, **close)
+    np.testing.assert_allclose(pydp.evaluate("power(x, y)", x=x, y=y, device=device), want, **close)
+    x[np.isinf(x)] = 0
+    for order in (3, 0.5):
+        np.testing.assert_allclose(
+            pydp.norm(x, ord=order, device=device), np.linalg.norm(x.astype("f8"), order), rtol=1e-5
+        )

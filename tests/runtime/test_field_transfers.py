@@ -234,3 +234,37 @@ def test_more_than_32_bits_of_elements(device: Any) -> None:
     backwards = field[::-1].copy()
     equal(backwards[:4], np.array([3, 2, 1, 0], np.uint8))
     assert int(backwards[count - 1 - (1 << 31)]) == 9
+
+
+@pytest.mark.parametrize("dtype", ["i1", "u2", "f2", "i4", "f4", "i8", "c8", "c16", "?", "i4,i4", "i1,i2,f4"])
+@pytest.mark.parametrize("stores", [None, "nontemporal"])
+def test_large_fills(device: Any, request: pytest.FixtureRequest, dtype: str, stores: str | None) -> None:
+    """Elements before and after the filled ones keep their values."""
+    if stores:
+        request.getfixturevalue(stores)
+    n = (1 << 18) // np.dtype(dtype).itemsize + 5
+    for value in (np.ones((), dtype), np.zeros((), dtype)):
+        want = np.random.default_rng(0).integers(0, 99, (2, n)).astype(dtype)
+        field = pydp.field(want, device=device)
+        field[1, 1:-1] = value
+        want[1, 1:-1] = value
+        assert np.array_equal(field.get(), want)
+        field[:, ::2] = value
+        want[:, ::2] = value
+        assert np.array_equal(field.get(), want)
+        assert np.array_equal(pydp.full(n, value, device=device).get(), np.full(n, value))
+
+
+def test_cpu_drivers_fill_little(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    filled = []
+
+    def fill(*args: Any, **options: Any) -> Any:
+        filled.append(args)
+        return original(*args, **options)
+
+    original = cl.enqueue_fill_buffer
+    monkeypatch.setattr(cl, "enqueue_fill_buffer", fill)
+    pydp.zeros(1 << 16, np.float32, device=device)
+    assert len(filled) == 1
+    pydp.zeros((1 << 16) + 1, np.float32, device=device)
+    assert len(filled) == (1 if device.profile.mapping == "vector" else 2)

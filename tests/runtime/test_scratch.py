@@ -193,7 +193,9 @@ def test_devices_with_memory_of_their_own_keep_more() -> None:
     own: Any = SimpleNamespace(host_unified_memory=False, global_mem_size=80 << 30)
     shared: Any = SimpleNamespace(host_unified_memory=True, global_mem_size=80 << 30)
     assert module._share_of(own) == 10 << 30
-    assert module._share_of(shared) == 0
+    assert module._share_of(shared) == 1 << 30
+    shared.global_mem_size = 8 << 30
+    assert module._share_of(shared) == 1 << 29
 
 
 def test_idle_memory_is_freed_for_other_buffers(
@@ -215,7 +217,7 @@ def test_idle_memory_is_freed_for_other_buffers(
 
 def test_idle_memory_is_freed_for_a_launch(device: Device, queue: cl.CommandQueue) -> None:
     """Some drivers allocate a buffer at its first use."""
-    params: dict[str, object] = {"type": "float", "width": 1, "chains": 1, "group": 1, "fused": True, "streamed": False}
+    params: dict[str, object] = {"type": "float", "width": 1, "chains": 1, "group": 1, "fused": True, "hints": False}
     made = kernel(device, "bench_limits.mako", "limit_peak", params)
     args = [cl.Buffer(device.context, cl.mem_flags.READ_WRITE, 4), np.int32(0), np.float32(0)]
     give(take(device, queue, 5000))

@@ -84,7 +84,8 @@ class HostArguments:
         placed = self._in_place(name, array)
         if placed is not None:
             buffer = placed.buffer
-            self._maps[id(buffer)] = (buffer, buffer.size)
+            if not self._device.profile.direct_host_memory:
+                self._maps[id(buffer)] = (buffer, buffer.size)
             placed.result = array
             return placed
         placed = self._copied_together(name, array)

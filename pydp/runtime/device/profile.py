@@ -13,13 +13,16 @@ from pydp.runtime.device.quirks import Quirks, version_of
 _FMA, _DENORMALS, _ROUNDED_DIVIDE = 1 << 5, 1, 1 << 7  # bits of CL_DEVICE_SINGLE_FP_CONFIG
 _SMALL_L2 = 512 << 10  # bytes; nearly every GPU has at least this much
 _ACQ_REL, _DEVICE_SCOPE = 1 << 1, 1 << 5  # bits of CL_DEVICE_ATOMIC_*_CAPABILITIES
+_FINE_GRAIN_BUFFERS = 1 << 1  # bit of CL_DEVICE_SVM_CAPABILITIES
 
 
 @dataclass(frozen=True)
 class Profile:
     """The sizes and abilities of a device. Sizes are in bytes; ``sources`` names the origin of each value.
 
-    tensor_cores: ten times NVIDIA's compute capability, from 80 on; 0 without tensor cores that kernels can use.
+    direct_host_memory: kernels use the host memory of an in-place buffer itself, so its elements are complete when the
+    kernel is, without a map. tensor_cores: ten times NVIDIA's compute capability, from 80 on; 0 without tensor cores
+    that kernels can use.
     """
 
     kind: str
@@ -58,6 +61,7 @@ class Profile:
     unaligned_records: bool
     is_simulator: bool
     extensions: frozenset[str] = field(repr=False)
+    direct_host_memory: bool = False
     tensor_cores: int = 0
     sources: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
@@ -74,7 +78,7 @@ class Profile:
         return self.kind == "cpu" and self.loop_limit is None and not self.is_simulator
 
     @property
-    def streamed_bytes(self) -> int | None:
+    def nontemporal_bytes(self) -> int | None:
         """Results of more bytes are stored past the caches (nontemporal stores); None if the device has no such stores.
 
         They do not read the overwritten cache lines first, but write to memory even what the caches would hold.
@@ -82,6 +86,10 @@ class Profile:
         if self.kind != "cpu" or self.is_simulator or self.loop_limit is not None:
             return None
         return max(2 * self.l2_bytes * self.compute_units, 1 << 23)
+
+    def stores_nontemporal(self, nbytes: int) -> bool:
+        """Whether results of so many bytes are stored past the caches, unless they overwrite what is read."""
+        return self.nontemporal_bytes is not None and nbytes > self.nontemporal_bytes
 
 
 class _Reader:
@@ -199,6 +207,10 @@ def _abilities(reader: _Reader, kind: str) -> None:
     reader.put("device_scope_atomics", scoped, "driver: atomic capabilities")
     shares = bool(reader.ask("host_unified_memory", 0)) and not quirks.is_simulator
     reader.put("shares_host_memory", shares, "driver: host_unified_memory")
+    # PoCL's devices on other machines have only coarse-grained memory.
+    direct = shares and quirks.direct_host_memory and bool(int(reader.ask("svm_capabilities", 0)) & _FINE_GRAIN_BUFFERS)
+    origin = "driver: svm_capabilities" if quirks.direct_host_memory else "results are mapped on this driver"
+    reader.put("direct_host_memory", direct, origin)
     reader.put("subgroup_sizes", _subgroup_sizes(reader, extensions), "driver: subgroups")
     reader.put("lockstep", 1, "OpenCL guarantees no lockstep")
     on_gpu = kind != "cpu"

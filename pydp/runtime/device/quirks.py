@@ -90,6 +90,8 @@ class Quirks:
     hold_out_of_order_queues: bool = False
     kernel_group_size_known: bool = True
     unaligned_records: bool = True
+    direct_host_memory: bool = False
+    wide_powers: bool = True  # whether pow is right for vectors of 8 and 16 doubles
     half_functions: bool = True  # whether the driver has all half functions of OpenCL C
     builtin_header: tuple[str, str] | None = None  # the driver's library and its header (see programs.builtins_used)
     build_options: tuple[str, ...] = ()  # concatenated over the rows
@@ -209,6 +211,13 @@ TABLE = (
     ),
     Quirk(
         "pocl",
+        "pow of 8 or 16 doubles gives x**-y for numbers beside others, such as 0: it is computed for 4 at a time",
+        {"wide_powers": False},
+        until=(7, 0),
+        shown_by="tests/runtime/test_driver_faults.py::test_powers_of_vectors",
+    ),
+    Quirk(
+        "pocl",
         "POCL_WORK_GROUP_METHOD selects compiler passes with different faults",
         {"probed_variables": ("POCL_WORK_GROUP_METHOD",)},
         shown_by="tests/runtime/test_probe.py::test_a_verdict_counts_for_the_variables_that_it_was_found_with",
@@ -226,6 +235,14 @@ TABLE = (
         {"builtin_header": ("libpocl", "share/pocl/include/_kernel.h")},
         since=(3, 0),
         shown_by="tests/runtime/test_builtins_used.py::test_programs_are_built_with_the_declarations_that_they_use",
+    ),
+    Quirk(
+        "pocl",
+        "kernels use the memory of a CL_MEM_USE_HOST_PTR buffer itself, so results are complete without a map and an "
+        "unmap (20 microseconds): pydp waits for the last event instead",
+        {"direct_host_memory": True},
+        kinds=_CPU,
+        shown_by="tests/runtime/test_direct_host_memory.py::test_results_are_complete_without_a_map",
     ),
     Quirk(
         "pocl",

@@ -83,11 +83,11 @@ class Operation:
     """An operator of operands of certain dtypes and layouts. It is the same object for all such operands.
 
     op: its name. dtype, shape, strides, nbytes: of the result. kinds: the dtypes of both operands, of the number for
-    a number. views: the strides of both operands, broadcast; None for a number. number: the dtype that the number is
-    converted to.
+    a number. views: the strides of both operands, broadcast; None for a number. in_place: the result overwrites the
+    left operand. number: the dtype that the number is converted to.
     """
 
-    __slots__ = ("dtype", "kinds", "nbytes", "number", "op", "shape", "strides", "views")
+    __slots__ = ("dtype", "in_place", "kinds", "nbytes", "number", "op", "shape", "strides", "views")
 
     def __init__(
         self,
@@ -97,8 +97,9 @@ class Operation:
         strides: tuple[int, ...],
         kinds: Sequence[np.dtype],
         views: Sequence[Any],
+        in_place: bool,
     ) -> None:
-        self.op, self.dtype, self.shape, self.strides = op, dtype, shape, strides
+        self.op, self.dtype, self.shape, self.strides, self.in_place = op, dtype, shape, strides, in_place
         self.kinds, self.views = tuple(kinds), tuple(views)
         self.nbytes = int(np.prod(shape, dtype=object)) * dtype.itemsize
         self.number = next((kind for kind, view in zip(kinds, views, strict=True) if view is None), None)
@@ -230,7 +231,7 @@ def _operation(
     if not target.size or target.nbytes > device.profile.max_allocation:
         return False
     views = [one.strides if isinstance(one, Operand) else None for one in operands]
-    return Operation(op, dtype, shape, strides, [one.dtype for one in operands], views)
+    return Operation(op, dtype, shape, strides, [one.dtype for one in operands], views, out is not None)
 
 
 def _kind(number: Any) -> Any:
@@ -664,7 +665,7 @@ def _plan(device: Device, operations: Sequence[Operation], gathered: _Gathered) 
         steps.append(elementwise.Step(operation.op, tuple(places), operation.dtype))
     name = f"elementwise_{last.op}" if len(steps) == 1 else "elementwise_fused"
     target = Operand("out", None, 0, last.shape, last.strides, last.dtype)
-    return elementwise.prepare(device, name, steps, inputs, target)
+    return elementwise.prepare(device, name, steps, inputs, target, in_place=last.in_place)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """NumPy memory as OpenCL buffers: address ranges, buffers without a copy, visibility of results.
 
 A device that shares the host's memory uses the memory of NumPy arrays in place (CL_MEM_USE_HOST_PTR). Mapping and
-unmapping the buffer afterwards makes the results visible on every driver.
+unmapping the buffer afterwards makes the results visible on every driver; see also `Profile.direct_host_memory`.
 """
 
 from __future__ import annotations
@@ -50,6 +50,19 @@ def alignment(dtype: np.dtype) -> int:
     if dtype.names is None or "s0" in dtype.names:
         return size & -size
     return min(size & -size, 8)
+
+
+def check_aligned(buffer: Any, dtype: np.dtype) -> None:
+    """Raise InvalidArgument if a buffer's host memory (CL_MEM_USE_HOST_PTR) is not aligned for elements of `dtype`:
+    kernels that store vectors there would crash. Records are copied in words of up to 8 bytes."""
+    if not buffer.get_info(cl.mem_info.FLAGS) & cl.mem_flags.USE_HOST_PTR:
+        return
+    address = buffer.get_host_array((1,), _BYTE).ctypes.data
+    if address % alignment(dtype):
+        raise InvalidArgument(
+            f"a pyopencl Array of dtype {dtype} uses host memory at the address {address}; multiples of "
+            f"{alignment(dtype)} are accepted"
+        )
 
 
 def check_dtype(dtype: np.dtype, name: str) -> np.dtype:

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _SMALLEST = 1024
 _MAX_IDLE_BYTES = 256 << 20  # above it, the largest idle buffers are freed
-_IDLE_SHARE = 8  # of the memory of a device with memory of its own: there, a new buffer costs more than its use
+_IDLE_SHARE = 8  # of the memory of a device with memory of its own
+_HOST_SHARE, _MOST_OF_HOST = 16, 1 << 30  # of the host's memory for a device that shares it; bytes
 _LENT = "_pydp_lent"  # attribute of a buffer in use: its pool, size class and queue
 
 
@@ -122,11 +123,14 @@ class _Pool(QueueMemory):
 
 
 def _share_of(device: cl.Device) -> int:
-    """The bytes that all pools of a device keep for later calls; 0 if it shares the host's memory."""
+    """The bytes that all pools of a device keep for later calls. New memory often takes longer to get than to use: on
+    CPUs, the system clears its pages."""
     import pyopencl
 
     try:
-        return 0 if device.host_unified_memory else device.global_mem_size // _IDLE_SHARE
+        if device.host_unified_memory:
+            return min(device.global_mem_size // _HOST_SHARE, _MOST_OF_HOST)
+        return device.global_mem_size // _IDLE_SHARE
     except pyopencl.Error:  # later versions of OpenCL need not answer
         return 0
 

@@ -31,7 +31,11 @@ _POOLED_FROM = 1 << 16  # bytes; above this, a pool lookup is cheaper than new p
 
 
 def check_alive(buffer: Any, context: cl.Context, what: str) -> None:
-    """Raise InvalidArgument if a buffer has been released."""
+    """Raise InvalidArgument if a buffer has been released, or if the memory is no buffer."""
+    if buffer is not None and not isinstance(buffer, cl.MemoryObjectHolder):
+        raise InvalidArgument(
+            f"the memory of {what} is {type(buffer).__name__}; memory in a pyopencl.Buffer is accepted"
+        )
     if is_released(buffer, context):
         raise InvalidArgument(
             f"the memory of {what} has been released; an array whose memory is still allocated is needed"

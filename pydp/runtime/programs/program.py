@@ -361,9 +361,7 @@ def _content(value: object) -> object:
 def _make(device: DeviceCore, template: str, name: str, params: Mapping[str, object], options: Sequence[str]) -> Kernel:
     import pyopencl as cl
 
-    source = render(template, params)
-    if not device.quirks.half_functions and "cl_khr_fp16" in source:
-        source = render("half_functions.mako", {"words": sorted(set(_WORD.findall(source)))}) + source
+    source = _completed(device, render(template, params))
     unbuilt: Kernel | None = device.unbuilt(template, name, params, source, options)
     if unbuilt is not None:
         return unbuilt
@@ -372,6 +370,16 @@ def _make(device: DeviceCore, template: str, name: str, params: Mapping[str, obj
         return Kernel(device, program, cl.Kernel(program.cl, name), template, params, source)
     except cl.Error as error:
         raise _failed(device, source, f"it has no kernel {name!r}: {error}", template, params) from error
+
+
+def _completed(device: DeviceCore, source: str) -> str:
+    """The source, after definitions of functions that the driver lacks or computes wrongly."""
+    words = set(_WORD.findall(source))
+    if not device.quirks.half_functions and "cl_khr_fp16" in words:
+        source = render("half_functions.mako", {"words": sorted(words)}) + source
+    if not device.quirks.wide_powers and "pow" in words and words & {"double8", "double16"}:
+        source = render("power_functions.mako", {}) + source
+    return source
 
 
 def _asked(params: Mapping[str, object], options: Sequence[str]) -> list[str]:

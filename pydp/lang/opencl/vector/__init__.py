@@ -110,7 +110,10 @@ def _notes(function: ir.Function, layout: StripLayout, flat: bool, kernel: Kerne
     notes += [f"local field {name} {order.reason}" for name, order in orders if order.reason]
     if kernel.streams:
         names = ", ".join(sorted(kernel.streams))
-        notes.append(f"stores to {names} do not go through the caches if the array is larger than these")
+        notes.append(
+            f"stores to {names} do not go through the caches if the array is larger than these and does not start "
+            "where a loaded array starts"
+        )
     if flat:
         notes.append("groups are numbered along dimension 0 only")
     return notes
@@ -170,10 +173,14 @@ class _VectorC:
         for array in self.function.arrays:
             name = self.kernel.names[array.name, None]
             self.block.line(f"{name} += {name}_o;")
+        loaded = {load.array.name for load in ir.loads(ir.statements(self.function.body))}
+        sources = [self.kernel.names[one.name, None] for one in self.function.arrays if one.name in loaded]
         for array in self.kernel.streamable:
             name = self.kernel.names[array.name, None]
             count = " * ".join(f"(long){name}_e{axis}" for axis in range(array.rank))
-            self.block.line(f"const int {name}_large = {count} > {self.kernel.streamed_bytes // array.dtype.itemsize};")
+            large = f"{count} > {self.kernel.nontemporal_bytes // array.dtype.itemsize}"
+            apart = "".join(f" && (ulong){name} != (ulong){source}" for source in sources)
+            self.block.line(f"const int {name}_past_caches = {large}{apart};")
         self._group_indexes()
         self._local_arrays()
         self._declare_carried()

@@ -216,7 +216,9 @@ class StripMemory(Addresses):
         self.kernel.streams[array.name] = place.value, self.layout.width
         self.kernel.in_memory.add((place.value, self.layout.width))
         to, text = f"{place.pointer(row)} + {address.place.row(row)}", self.text.store(value.row(row), place.dtype)
-        return f"stream_{place.value}{self.layout.width}({to}, {text}, {self.kernel.names[array.name, None]}_large);"
+        return (
+            f"stream_{place.value}{self.layout.width}({to}, {text}, {self.kernel.names[array.name, None]}_past_caches);"
+        )
 
     def _store_private(self, place: Place, address: Address, value: StripValue) -> None:
         value, mask = self.temporary(self.vector(value)), self.mask

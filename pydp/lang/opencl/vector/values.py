@@ -52,7 +52,9 @@ class KernelContext:
 
     For the simulator, local memory is initialized with zeros, because it reports reads by masked lanes, and no vectors
     are built from parts of others, because it crashes on partly undefined vectors.
-    streamable: the arrays whose strips are stored past the caches if the array has more than `streamed_bytes` bytes.
+    streamable: the arrays whose strips are stored past the caches if the array has more than `nontemporal_bytes` bytes
+    and does not start where an array that is loaded starts: stores past the caches to lines that have just been read
+    are slow.
     """
 
     def __init__(
@@ -65,8 +67,8 @@ class KernelContext:
     ) -> None:
         self.function, self.layout, self.unit_strides = function, layout, unit_strides
         simulated, line = profile.is_simulator, profile.cache_line
-        self.streamed_bytes = profile.streamed_bytes or 0
-        self.streamable = _stored_once(function, line // layout.width) if self.streamed_bytes else []
+        self.nontemporal_bytes = profile.nontemporal_bytes or 0
+        self.streamable = _stored_once(function, line // layout.width) if self.nontemporal_bytes else []
         self.initial = " = {0}" if simulated else ""
         self.pieces = (1,) if simulated else (8, 4, 2, 1)  # sizes of the swizzles that a vector is built from
         self.names = argument_names(function)
