@@ -2,9 +2,10 @@
 ##
 ## Purpose: peak (chains of fused multiply-adds in registers), copy (read + write), read (sum). Phases: one each.
 ##   Launch shape: (items) x (group). Parameters: type (C scalar), width (lanes of a vector), chains (independent
-##   accumulators), group, fused, streamed (limit_copy uses nontemporal stores). copy and read: every work-item
-##   processes `each` vectors with a stride of `stride` vectors (CPUs: 1, contiguous runs; GPUs: the number of
-##   work-items, coalesced).
+##   accumulators), group, fused, hints (limit_copy uses nontemporal stores, limit_read prefetches).
+##   copy and read: every work-item processes `each` vectors with a stride of `stride` vectors (CPUs: 1, contiguous
+##   runs; GPUs: the number of work-items, coalesced).
+<%namespace name="memory" file="prefetch.mako"/>
 <% VEC = f"{type}{width}" if width > 1 else type %>\
 % if type == "double":
 #ifdef cl_khr_fp64
@@ -29,11 +30,11 @@ void limit_peak(__global ${VEC} *out, int steps, ${type} x)
 }
 
 __kernel __attribute__((reqd_work_group_size(${group}, 1, 1)))
-void limit_copy(const __global ${VEC} *restrict from, __global ${VEC} *restrict to, int each, long stride)
+void limit_copy(const __global ${VEC} *from, __global ${VEC} *to, int each, long stride) /* may be the same array */
 {
   const long first = stride == 1 ? (long)get_global_id(0) * each : (long)get_global_id(0);
   for (int i = 0; i < each; i++)
-% if streamed:
+% if hints:
     __builtin_nontemporal_store(from[first + i * stride], to + first + i * stride);
 % else:
     to[first + i * stride] = from[first + i * stride];
@@ -47,6 +48,9 @@ void limit_read(const __global ${VEC} *restrict from, __global ${VEC} *restrict 
   ${VEC} ${", ".join(f"s{u} = ({VEC})(0)" for u in range(8))};
   int i = 0;
   for (; i + 8 <= each; i += 8) {
+% if hints:
+    ${memory.ahead("from + first + i", 8 * width * (8 if type == "double" else 4))}
+% endif
 % for u in range(8):
     s${u} += from[first + (i + ${u}) * stride];
 % endfor

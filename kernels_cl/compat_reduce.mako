@@ -7,8 +7,10 @@
 ## The caller's text may use the names that pyopencl's kernels declare: i, n, PCL_GROUP_SIZE, pcl_start, pcl_step, pcl_stop,
 ## pcl_seq_count, pcl_lid, pcl_base_idx, pcl_acc. As in pyopencl's, n is the number of elements if the step is 1.
 ## Parameters: reduce_expr, map_expr, neutral, preamble: text of the caller; arguments, adjust_offsets; value: C type; name,
-## lanes, block, double_support.
+## lanes, block, double_support, read_ahead ((name, bytes of an element) of the arrays that map_expr reads at index i
+## only, which are prefetched).
 <%namespace name="common" file="compat_common.mako"/>
+<%namespace name="memory" file="prefetch.mako"/>
 #define PCL_GROUP_SIZE 1
 #define PCL_READ_AND_MAP(i) (${map_expr})
 #define PCL_REDUCE(a, b) (${reduce_expr})
@@ -43,6 +45,9 @@ void ${name}_stage1(global pcl_out_type* pcl_out__base, const long pcl_out__offs
         for (int pcl_l = 0; pcl_l < ${lanes}; ++pcl_l) pcl_sums[pcl_l] = pcl_neutral;
         if (pcl_step == 1)
             for (; pcl_k + ${lanes} <= pcl_block_end; pcl_k += ${lanes}, pcl_at += ${lanes}) {
+% for array, size in read_ahead:
+                ${memory.ahead(f"{array} + pcl_at", min(lanes * size, 512))}
+% endfor
                 ${lane_loop("pcl_at + pcl_l")}
             }
         else

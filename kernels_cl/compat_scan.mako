@@ -17,9 +17,10 @@
 ## of values that are read before the input expression; value, index: C types; no_segment: the largest index; name,
 ## mapping, lanes, items, stored, uses_previous, single (whether NAME_single is built; item_bytes is 4 or 8),
 ## uses_last, uses_stop (whether the output statement uses psc_stop, the item of the partition's last element),
-## read_ahead (names of the arrays that are read at index i only: in NAME_single, a core loads its next partition into
-## its cache while it scans this one), units (compute units, which take turns).
+## read_ahead ((name, bytes of an element) of the arrays that are read at index i only: in NAME_single, a core loads its
+## next partition into its cache while it scans this one), units (compute units, which take turns).
 <%namespace name="common" file="compat_common.mako"/>
+<%namespace name="memory" file="prefetch.mako"/>
 ${common.definitions(double_support)}
 % if single:
 #pragma OPENCL EXTENSION cl_khr_int64_base_atomics : enable
@@ -135,8 +136,8 @@ void ${name}_single(${arguments}, const psc_index_type N, const psc_index_type p
 % endif
     for (psc_index_type psc_i = psc_begin; psc_i < psc_end;) {
         const psc_index_type psc_block_end = psc_end - psc_i < 16 ? psc_end : psc_i + 16;
-% for array in read_ahead:
-        __builtin_prefetch((const void*) (size_t) (${array} + psc_i + (size_t) psc_part * ${units}), 0, 2);
+% for array, size in read_ahead:
+        ${memory.lines(f"{array} + psc_i + (size_t) psc_part * {units}", min(16 * size, 256))}
 % endfor
         for (; psc_i < psc_block_end; ++psc_i) {
             ${load("psc_i", False)}

@@ -8,10 +8,15 @@
 ## computes `items` elements, which are a work-group's size apart. It loads all before it stores one: GPUs need many loads
 ## in flight to reach the rate of their memory.
 ##
-## Parameters: name (of the kernel) · items · declarations (C text that the types need) · rank (1 to 8) · last (the
+## For large results on CPUs (`block`), work-groups have one work-item. It computes `part` elements of a row in private
+## memory, one block after another, and stores each block past the caches: cache lines are then not read before they are
+## overwritten. The elements before the first whole line and after the last block are stored one by one.
+##
+## Parameters: name (of the kernel) · items · block (elements of whole cache lines; 0: no blocks) · part · ahead (whether
+## a work-item with blocks prefetches its inputs) · declarations (C text that the types need) · rank (1 to 8) · last (the
 ## strides along the last axis, 1, -1 or 0, of "out" and of each input that is no number, "a0", ...; None: they are
 ## arguments. Some compilers vectorize only accesses whose strides they know) · out (C type) · inputs (list of {type: C
-## type of an element, number: passed by value}) · kind (what is computed):
+## type of an element, bytes of an element of an array, number: passed by value}) · kind (what is computed):
 ## "steps": steps, a list of operations; the last one gives the result. A step has op, args (list of {value: C name of an
 ##   input or of an earlier result, type, lane: "real" | "complex" | "bool" | "opaque"}) and out (C type of its result).
 ##   op "copy" "add" "sub" "mul" "div" "and" "or" "xor": compute (C type of the operation) · unsigned (its unsigned form, or "") · scalar
@@ -22,6 +27,7 @@
 ##
 ## Integers wrap: they are added, subtracted and multiplied as unsigned integers. Each result is rounded to its own type,
 ## so several steps in one kernel give the same bits as a kernel for each of them.
+<%namespace name="memory" file="prefetch.mako"/>\
 <%def name="converted(x, type, to, have, want, component)">\
 % if have == want == "opaque" or (type == to and have == want):
 ${x}\
@@ -138,7 +144,7 @@ ${function}
     arrays = ["out"] + [f"a{n}" for n, one in enumerate(inputs) if not one["number"]]
     axes = rank - (last is not None)  # whose strides are arguments
 %>\
-__kernel void ${name}(__global ${out}* out, long out_at,
+__kernel ${one_lane if block else ""} void ${name}(__global ${out}* out, long out_at,
 % for n, one in enumerate(inputs):
 % if one["number"]:
                       ${one["type"]} a${n},
@@ -159,7 +165,7 @@ __kernel void ${name}(__global ${out}* out, long out_at,
 % endif
                       long columns)
 {
-    const long column = ${"get_global_id(0)" if items == 1 else f"(long)get_group_id(0) * ({items} * (long)get_local_size(0)) + (long)get_local_id(0)"};
+    const long column = ${f"(long)get_group_id(0) * {part}" if block else "get_global_id(0)" if items == 1 else f"(long)get_group_id(0) * ({items} * (long)get_local_size(0)) + (long)get_local_id(0)"};
 % if axes:
     const long row = (long)get_global_id(1) + (long)get_global_id(2) * (long)get_global_size(1);
     /* The divisions come before the condition: compilers then move them out of the loop over a row. */
@@ -175,7 +181,9 @@ __kernel void ${name}(__global ${out}* out, long out_at,
 % else:
     if (column < columns) {
 % endif
-% if items == 1:
+% if block:
+${in_blocks()}
+% elif items == 1:
 ${loaded("column", "")}
 ${computed("column", "")}
 % else:
@@ -209,10 +217,53 @@ ${computed("c", "_0")}
 % endif
 % endfor
 </%def>\
-## Computes and stores the element of a column from its loaded inputs.
-<%def name="computed(column, suffix)">\
+## Computes and stores the elements of a row from `column` on, in blocks. Inputs are read at pointers to the first element
+## of a block: Intel's compiler does not see that the elements c + j of an array are adjacent. Clang lets vector types
+## alias all types.
+<%def name="in_blocks()">\
+        const long end = min(column + ${part}, columns);
+        const int before = (64 - (int)((ulong)(out + ${place("out", "column")}) & 63)) % 64; /* bytes before a line */
+        /* If no record begins at a line, all are stored one by one. */
+        const long whole = before % (int)sizeof(${out}) ? end : min(column + before / (int)sizeof(${out}), end);
+        long c = column;
+        for (; c < whole; ++c) {
+${loaded("c", "")}
+${computed("c", "")}
+        }
+        for (; c + ${block} <= end; c += ${block}) {
+            ${out} values[${block}] __attribute__((aligned(64)));
+% for n, one in enumerate(inputs):
+% if not one["number"]:
+            __global const ${one["type"]}* const p${n} = a${n} + ${place(f"a{n}", "c")};
+% if ahead and last[f"a{n}"] == 1 and block * one["bytes"] <= 4096: # the text of more would be long
+            ${memory.ahead(f"p{n}", block * one["bytes"])}
+% endif
+% endif
+% endfor
+            __attribute__((opencl_unroll_hint(1))) /* unrolled loops are not vectorized */
+            for (int j = 0; j < ${block}; ++j) {
+% for n, one in enumerate(inputs):
+% if not one["number"]:
+                const ${one["type"]} e${n} = p${n}[${{0: "0", 1: "j", -1: "-j"}[last[f"a{n}"]]}];
+% endif
+% endfor
+${computed("", "", "values[j]")}
+            }
+            private const ulong8* const lines = (private const ulong8*)values;
+            global ulong8* const to = (global ulong8*)(out + ${place("out", "c")});
+            for (int j = 0; j < (int)(sizeof(values) / 64); ++j)
+                __builtin_nontemporal_store(lines[j], to + j);
+        }
+        for (; c < end; ++c) {
+${loaded("c", "")}
+${computed("c", "")}
+        }
+</%def>\
+## Computes the element of a column from its loaded inputs, and stores it there or at `target`.
+<%def name="computed(column, suffix, target='')">\
+<% target = target or f"out[{capture(place, 'out', column).strip()}]" %>\
 % if kind == "call":
-        out[${place("out", column)}] = evaluate(${", ".join(f"a{n}" if one["number"] else f"e{n}{suffix}" for n, one in enumerate(inputs))});
+        ${target} = evaluate(${", ".join(f"a{n}" if one["number"] else f"e{n}{suffix}" for n, one in enumerate(inputs))});
 % else:
 % for n, one in enumerate(inputs):
 % if suffix and not one["number"]:
@@ -229,6 +280,6 @@ ${arithmetic(one, f"r{n}")}
 % endif
         }
 % endfor
-        out[${place("out", column)}] = r${len(steps) - 1};
+        ${target} = r${len(steps) - 1};
 % endif
 </%def>\

@@ -6,7 +6,9 @@
 ##
 ## Parameters: declarations (C text that the types need) · functions (the sources of ``evaluate`` of elements and
 ## ``evaluate_vectors`` of vectors) · inputs (list of {type: C type, number: passed by value, repeated: its rows have one
-## element}) · part · width.
+## element, bytes of an element}) · part · width · nontemporal (whole cache lines are stored past the caches; the result
+## is no input) · ahead (whether inputs are prefetched whose vectors are whole cache lines).
+<%namespace name="memory" file="prefetch.mako"/>\
 #pragma OPENCL FP_CONTRACT OFF
 ${declarations}
 % for one in functions:
@@ -17,6 +19,9 @@ def vector(n, one):
     if one["number"]:
         return f"a{n}"
     return f"(float{width}) (r{n}[0])" if one["repeated"] else f"vload{width}(0, r{n} + k)"
+
+def vectors():
+    return f"evaluate_vectors({', '.join(vector(n, one) for n, one in enumerate(inputs))})"
 
 def element(n, one):
     return f"a{n}" if one["number"] else f"r{n}[{0 if one['repeated'] else 'k'}]"
@@ -40,8 +45,26 @@ kernel ${one_lane} void evaluate_all(global float* out, const long out_at, const
 % endif
 % endfor
         long k = begin;
-        for (; k + ${width} <= end; k += ${width})
-            vstore${width}(evaluate_vectors(${", ".join(vector(n, one) for n, one in enumerate(inputs))}), 0, to + k);
+% if nontemporal:
+        const int into_line = (int)((ulong)(to + begin) & ${4 * width - 1});
+        if (into_line && k + ${width} <= end) { /* a vector that ends in the first whole line */
+            vstore${width}(${vectors()}, 0, to + k);
+            k += ${width} - into_line / 4;
+        }
+% endif
+        for (; k + ${width} <= end; k += ${width}) {
+% for n, one in enumerate(inputs):
+% if ahead and not (one["number"] or one["repeated"]) and width * one["bytes"] >= 64:
+            ${memory.ahead(f"r{n} + k", width * one["bytes"])}
+% endif
+% endfor
+            const float${width} result = ${vectors()};
+% if nontemporal:
+            __builtin_nontemporal_store(result, (global float${width}*)(to + k));
+% else:
+            vstore${width}(result, 0, to + k);
+% endif
+        }
         for (; k < end; ++k)
             to[k] = evaluate(${", ".join(element(n, one) for n, one in enumerate(inputs))});
     }

@@ -6,10 +6,12 @@
 ##   `together` columns at a time; then alpha, beta, store.
 ## Launch shape: (groups, 1, 1) x (1, 1, 1); work-group g computes blocks first + g, first + g + groups, ... up to end.
 ## Parameters: types, work, width, rows, span (maximum tile_n of sweep, a multiple of width), unroll, together,
-##   is_complex, fused, logical, scaled (alpha is not 1), epilogue (see matmul_epilogue.mako, or None). Requires
-##   b_col == 1, or b_row == 1 and a_col == 1.
+##   is_complex, fused, logical, scaled (alpha is not 1), epilogue (see matmul_epilogue.mako, or None),
+##   read_ahead (the next rows or columns of B are prefetched: bytes of an element of B; 0: not), columns_ahead (a block
+##   has more than `together` columns). Requires b_col == 1, or b_row == 1 and a_col == 1.
 <%namespace name="element" file="matmul_element.mako"/>\
 <%namespace name="epilogues" file="matmul_epilogue.mako"/>\
+<%namespace name="memory" file="prefetch.mako"/>\
 <%
     planes = ["re", "im"] if is_complex else ["re"]
 %>\
@@ -32,8 +34,16 @@ ${im} = MADD(${x_im}, ${y_re}, ${im});
 % endfor
 % endfor
 % endfor
+% if read_ahead and count == unroll:
+      const __global TYPE_b *next = b + (k + ${2 * count} <= depth ? k + ${count} : k) * b_row;
+% endif
       int j = 0;
       for (; j + ${width} <= wide; j += ${width}) {
+% if read_ahead and count == unroll:
+%   for u in range(count):
+        ${memory.lines(f"next + {u} * b_row + j", width * read_ahead)}
+%   endfor
+% endif
 % for r in range(rows):
 % for plane in planes:
         VEC ${plane}_${r} = vload${width}(0, ${plane} + ${r * span} + j);
@@ -112,7 +122,7 @@ ${sweep_step(1)}\
 }
 
 <%def name="dots(name, count)">\
-static void ${name}(const __global TYPE_a *restrict a, long a_row, const __global TYPE_b *restrict b, long b_col,
+static void ${name}(const __global TYPE_a *restrict a, long a_row, const __global TYPE_b *restrict b, long b_col, long next,
                   __global TYPE_c *restrict c, long c_row, long c_col, long m, long depth,
                   int mode, WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im${epilogues.parameters(epilogue)})
 {
@@ -125,6 +135,9 @@ static void ${name}(const __global TYPE_a *restrict a, long a_row, const __globa
     const VEC a_re_${r} = VLOAD_a(a + min(${r}L, m - 1) * a_row, k), a_im_${r} = VIMAG_a(a + min(${r}L, m - 1) * a_row, k);
 % endfor
 % for v in range(count):
+% if read_ahead and columns_ahead and count == together:
+    ${memory.lines(f"b + (next + {v}) * b_col + k", width * read_ahead)}
+% endif
     {
       const VEC b_re = VLOAD_b(b + ${v} * b_col, k), b_im = VIMAG_b(b + ${v} * b_col, k);
 % for r in range(rows):
@@ -183,10 +196,10 @@ ${epilogues.corner(epilogue, "0", "j0")}\
     } else {
       int j = 0;
       for (; j + ${together} <= wide; j += ${together})
-        dots_together(a0, a_row, b0 + j * b_col, b_col, c0 + j * c_col, c_row, c_col, m, depth, mode,
+        dots_together(a0, a_row, b0 + j * b_col, b_col, j + ${2 * together} <= wide ? ${together} : 0, c0 + j * c_col, c_row, c_col, m, depth, mode,
                       alpha_re, alpha_im, beta_re, beta_im${epilogues.arguments(epilogue, "0", "j", "corner_")});
       for (; j < wide; j++)
-        dots_one(a0, a_row, b0 + j * b_col, b_col, c0 + j * c_col, c_row, c_col, m, depth, mode,
+        dots_one(a0, a_row, b0 + j * b_col, b_col, 0, c0 + j * c_col, c_row, c_col, m, depth, mode,
                  alpha_re, alpha_im, beta_re, beta_im${epilogues.arguments(epilogue, "0", "j", "corner_")});
     }
   }

@@ -5,13 +5,16 @@
 ## Launch: one work-item for `block` columns of `each` outer rows of a part; blocks vary fastest, then outer rows.
 ## Results are stored as (parts, outer rows, columns). The last part may have one more row, of `ragged` columns.
 ## Parameters: declarations, source, accumulator (C types), convert (C expression of x), unit (columns have stride 1),
-## unroll (rows of an iteration, a power of two), outer_dims (axes of the outer rows), initial (there is a first value),
+## unroll (rows of an iteration, a power of two), source_bytes, prefetch (the rows of the next iteration are fetched),
+## outer_dims (axes of the outer rows), initial (there is a first value),
 ##   operator, width, narrow, narrow_convert, wide, wide_convert (see reduce_parts.mako; width 0: no vectors);
 ##   hook (see reduce_hooks.mako; None: none; else narrow and the two conversions are not used), and if there is one,
-##   last (this is the last pass), target (C type of the results), most (the largest `block`). With a hook, runs of
-##   `unroll` rows are closed, and the accumulators of the block are in private memory.
+##   last (this is the last pass), target (C type of the results), most (the largest `block`), second_bytes (of an
+##   element of the second input). With a hook, runs of `unroll` rows are closed, and the accumulators of the block are
+##   in private memory.
 <%namespace name="parts" file="reduce_parts.mako"/>
 <%namespace name="hooks" file="reduce_hooks.mako"/>
+<%namespace name="memory" file="prefetch.mako"/>
 <%def name="fold(count, rows, first=False)">
 <%
     element = "c" if unit else "c * column_step"
@@ -20,7 +23,15 @@
 %>
                 long c = 0;
 % if width:
+%   if prefetch and not first:
+                global const ${source}* const next = x + (i + ${2 * rows} <= length ? ${rows} * step : 0L);
+%   endif
                 for (; c + ${width} <= ${count}; c += ${width}) {
+%   if prefetch and not first:
+%     for r in range(rows):
+                    ${memory.lines(f"next + {r} * step + c", width * source_bytes)}
+%     endfor
+%   endif
                     const ${wide} v = ${wide_convert}(${parts.module.pairwise(f"narrow_combine{width}", vectors)});
 % if not first:
                     RESULTS${width}(to + c) = wide_combine${width}(RESULTS${width}(to + c), v);
@@ -146,6 +157,15 @@ kernel ${one_lane} void reduce_columns(global const ${source}* restrict x, const
                 ${hooks.store(hook, last, "to + c", sum)}
                 ++c;
 </%def>
+## Prefetches vectors of row k of the next run.
+<%def name="ahead(k)">
+% if prefetch:
+                        ${memory.lines(f"x + next + {k} * step + c", width * source_bytes)}
+%   if hook["second"]:
+                        ${memory.lines(f"y + next + {k} * step + c", width * second_bytes)}
+%   endif
+% endif
+</%def>
 ## Closes a run of `count` rows of each column.
 <%def name="runs(count, first)">
 <%
@@ -155,9 +175,16 @@ kernel ${one_lane} void reduce_columns(global const ${source}* restrict x, const
 %>
                 long c = 0;
 % if width:
+%   if prefetch and count == unroll:
+                const long next = ${first} + 2 * ${count} <= length ? ${count} * step : 0L;
+%   endif
                 for (int v = 0; c + ${width} <= count; c += ${width}, ++v) {
                     run${width} r = start${width}(${wide(0)});
-                    for (int k = 1; k < ${count}; ++k) r = extend${width}(r, ${wide("k")}, k);
+                    ${ahead("0") if count == unroll else ""}
+                    for (int k = 1; k < ${count}; ++k) {
+                        ${ahead("k") if count == unroll else ""}
+                        r = extend${width}(r, ${wide("k")}, k);
+                    }
                     const tuple${width} t = closed${width}(r, ${count}, (long) start + ${first}, 1);
                     if (${first} == 0) held[v] = t; else held[v] = merge${width}(held[v], t);
                 }

@@ -13,15 +13,6 @@ def pairwise(function, values):
 <%def name="functions(source, accumulator, convert)">
 static ${accumulator} converted(const ${source} x) { return ${convert}; }
 </%def>
-## Prefetches `nbytes` bytes that lie 4 KB after `pointer`, where a loop reads now. prefetch: see Profile.prefetches. The
-## built-in takes a pointer to the default address space.
-<%def name="ahead(nbytes, pointer='x')">
-% if prefetch:
-% for place in range(0, nbytes, 64):
-                __builtin_prefetch((const void*) (size_t) ((global const uchar*) (${pointer}) + ${4096 + place}));
-% endfor
-% endif
-</%def>
 ## Vectors of adjacent elements, accessed by pointer: some drivers split vloadn and vstoren into pairs of elements.
 <%def name="loads(source, width, name='LOAD', type='elements')">
 <% w = width %>

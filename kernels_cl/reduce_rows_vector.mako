@@ -10,7 +10,7 @@
 ## on which work-item it is. Parts are published as tagged words (wg_lookback.mako), and a ticket counts them.
 ## Launch: one work-item for a part of `each` rows; rows vary fastest. Results are stored as (parts, rows), or, with
 ## `joins`, as (rows).
-## Parameters: declarations, source, accumulator (C types), source_bytes, prefetch (see reduce_parts.mako), convert (C
+## Parameters: declarations, source, accumulator (C types), source_bytes, prefetch (see Profile.prefetches), convert (C
 ## expression of x), unroll (accumulators of a chunk, a power of two; 0: no chunks), chain (elements of an accumulator in a chunk), several (`each` is above 1),
 ## fixed (the number of elements of adjacent rows, if it is small and the rows are not cut into parts; else 0),
 ## outer_dims (axes of the rows), initial (there is a first value), joins (`each` is 1); with joins, the parameters of wg_lookback;
@@ -22,6 +22,7 @@
 <%namespace name="parts" file="reduce_parts.mako"/>
 <%namespace name="hooks" file="reduce_hooks.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
+<%namespace name="memory" file="prefetch.mako"/>
 <%
     held, joined = (wide, f"wide_combine{width}") if width else (accumulator, "combine")
     accumulators = [f"s{u}" for u in range(unroll)]
@@ -132,9 +133,11 @@ static tuple1 folded(global const ${source}* restrict x, ${f'global const {hook[
 % endfor
             ${advance(width * unroll)};
             for (long i = 1; i < length; ++i, ${advance(width * unroll)}) {
-                ${parts.ahead(width * unroll * source_bytes)}
-% if second:
-                ${parts.ahead(width * unroll * second_bytes, "y")}
+% if prefetch:
+                ${memory.ahead("x", width * unroll * source_bytes)}
+%   if second:
+                ${memory.ahead("y", width * unroll * second_bytes)}
+%   endif
 % endif
 % for u in range(unroll):
                 s${u} = extend${width}(s${u}, ${elements(u * width, width)}, (int) i);
@@ -205,7 +208,9 @@ static ${accumulator} folded(global const ${source}* restrict x, const long step
 % endfor
             x += ${width * unroll};
             for (long i = 1; i < length; ++i, x += ${width * unroll}) {
-                ${parts.ahead(width * unroll * source_bytes)}
+% if prefetch:
+                ${memory.ahead("x", width * unroll * source_bytes)}
+% endif
 % for u in range(unroll):
                 s${u} = narrow_combine${width}(s${u}, ${narrow_convert}(LOAD${width}(x + ${u * width})));
 % endfor

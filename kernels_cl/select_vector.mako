@@ -13,9 +13,10 @@
 ## (format text of a - b with wrap-around, with {a}, {b} and the vector width {n}: the sum of a run is then the
 ## difference of two sums that begin at the partition's start; "": sums restart at each head), condition_vector
 ## (the condition as an expression of vectors: x, with heads a and b; ""), vector_functions (that it calls),
-## key_bytes, key_mask (C type of the masks of keys).
+## key_bytes, key_mask (C type of the masks of keys), summand_bytes, partitions_ahead (see scan_vector).
 <%namespace name="common" file="select_common.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
+<%namespace name="memory" file="prefetch.mako"/>
 <%
     recomputed = f"recompute({capture(common.input_names)}, back, &found)"
     digits = "0123456789abcdef"
@@ -316,6 +317,9 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % endif
     const long end = min(begin + part, n);
     const int size = (int) (end - begin);
+% if partitions_ahead:
+    const long next_begin = p + ${partitions_ahead} < parts ? begin + (long) part * ${partitions_ahead} : begin;
+% endif
     uchar flags[BLOCK] __attribute__((aligned(8)));
 % for elements_of, places_of in parts_of: # 16 more elements, for stores after the last one
 %   if elements:
@@ -336,6 +340,11 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % endif
     for (int first = 0; first < size; first += BLOCK) {
         const int length = min(BLOCK, size - first);
+% if partitions_ahead:
+        for (int at = 0; at < length; at += 16) {
+            ${next_sixteen("at")}
+        }
+% endif
         const int some = mark(${common.input_names()}, begin + first, length, flags);
 % if sums:
         open = sum_block(${common.input_names()}, begin + first, length, flags, open, scanned);
@@ -448,6 +457,17 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % endif
 </%def>
 ##
+## Prefetches 16 adjacent small elements of each array, from `first + at` on, of the partition that this core takes next,
+## if the cores take turns.
+<%def name="next_sixteen(at)">
+    const long next = next_begin + first + ${at};
+% for array, place, unit, size in (("k", "K_AT", k_unit, key_bytes), ("e", "E_AT", e_unit, elements * element_words * word_bytes), ("s", "S_AT", s_unit, summand_bytes)):
+% if unit == 1 and 0 < size <= 64:
+    ${memory.lines(f"{array} + {place}(next){f' * {element_words}' if array == 'e' else ''}", 16 * size)}
+% endif
+% endfor
+</%def>
+##
 ## Statements: counts the kept ones of elements begin .. begin + size - 1 and sums the values; `stores`: also copies
 ## them to private memory. With `heads`, the first vector is processed by elements, because element 0 has no
 ## predecessor.
@@ -458,6 +478,9 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
     for (; first < lead; ++first) { ${single_element(stores)} }
 % endif
     for (; first + 16 <= size; first += 16) {
+% if partitions_ahead and stores:
+        ${next_sixteen("0")}
+% endif
         const ushort mask = kept_of(k + K_AT(begin + first));
 % if sums:
         const SUMS v = ${convert_vector.replace("$X", "vload16(0, s + S_AT(begin + first))").replace("$N", "16")};

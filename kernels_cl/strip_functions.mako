@@ -24,13 +24,13 @@ typedef ${element}${width} ${element}${width}_in_memory __attribute__((aligned(s
 #define ADJACENT(type, space, pointer) (*(space type*)(pointer))
 </%def>
 
-## Stores of strips past the caches if the array is large and the strip is a whole cache line, which is not read first.
+## Stores of strips: past the caches if `past_caches` is 1 and the strip is a whole cache line, which is then not read.
 ## Parameters: streams, a list of (C type of an element, number of elements).
 <%def name="streamed(streams)">
 % for element, width in streams:
-void stream_${element}${width}(__global ${element}* to, const ${element}${width} given, const int large)
+void stream_${element}${width}(__global ${element}* to, const ${element}${width} given, const int past_caches)
 {
-    if (large && (ulong)to % sizeof(given) == 0) __builtin_nontemporal_store(given, (__global ${element}${width}*)to);
+    if (past_caches && (ulong)to % sizeof(given) == 0) __builtin_nontemporal_store(given, (__global ${element}${width}*)to);
     else ADJACENT(${element}${width}_in_memory, __global, to) = given;
 }
 % endfor

@@ -2,30 +2,37 @@
 ## An element's rank is an unsigned integer that orders it (see sort_radix_elements): larger ranks are better.
 ## Phases: a work-item keeps a threshold, the rank of the k-th best element so far, and a buffer of `capacity` elements.
 ## It reads its part in blocks of `block` elements. If a rank in a block is larger than the threshold, it looks at the
-## single elements of the vectors with such ranks; these elements go to the buffer. When the buffer is full, it drops
-## all but the k best: the new threshold is found bit by bit, by counting ranks. Of equal ranks it keeps the first, so a
-## later element must have a larger rank. The first threshold comes from a sample of the whole part: with the first
-## elements only, every element of a part in ascending order would be larger than the threshold.
+## single elements of the vectors with such ranks; these elements go to the buffer. When the buffer holds more than
+## k + k / 2 + `block` elements, it drops all but the k best: the new threshold is found bit by bit, by counting ranks.
+## Of equal ranks it keeps the first, so a later element must have a larger rank. The first threshold comes from a sample
+## of the whole part: with the first elements only, every element of a part in ascending order would be larger than the
+## threshold.
 ## Launch: one work-item for each part, `parts` for each row, in work-groups of 1. Parts have at least k elements.
 ## Parameters: declarations, key (unsigned C type of the key's size), kind, key_bits, descending, rank_window (see
 ## sort_radix_elements), index (C type of the indexes in the buffer), block (a multiple of 16), native (C type of the
 ## key, to compare whole blocks with the threshold's value; None: blocks are compared by ranks), mask_words (number of
-## ulong in a vector comparison of native values).
+## ulong in a vector comparison of native values), prefetch (see Profile.prefetches).
 <%namespace name="elements" file="sort_radix_elements.mako"/>
+<%namespace name="memory" file="prefetch.mako"/>
 <% rank_bits = 64 if key_bits == 64 else 32 %>
 ${declarations}
 typedef ${"ulong" if key_bits == 64 else "uint"} RANK;
 typedef ${"ulong" if key_bits == 64 else "uint"}16 RANK16;
+typedef ${"long" if key_bits == 64 else "int"}16 COUNT16;
 ${elements.order("encoded", "rank_of", key, "RANK", "RANK")}
 ${elements.order("encoded_many", "ranks_of", f"{key}16", "RANK16", "RANK16", f"convert_{'ulong' if key_bits == 64 else 'uint'}16")}
 
 /* The rank of the k-th best of `count` elements. */
 static RANK kth_best(global const RANK* ranks, const int count, const int k) {
+    const int whole = count / 16 * 16;
     RANK threshold = 0;
     for (int bit = ${rank_bits - 1}; bit >= 0; --bit) {
         const RANK higher = threshold | (RANK) 1 << bit;
-        int found = 0;
-        for (int i = 0; i < count; ++i) found += ranks[i] >= higher;
+        COUNT16 counts = 0;
+        for (int i = 0; i < whole; i += 16) counts -= vload16(0, ranks + i) >= higher;
+        /* Oclgrind reports sums of .lo and .hi as uninitialized. */
+        int found = (int) (${" + ".join(f"counts.s{lane}" for lane in "0123456789abcdef")});
+        for (int i = whole; i < count; ++i) found += ranks[i] >= higher;
         if (found >= k) threshold = higher;
     }
     return threshold;
@@ -110,8 +117,11 @@ kernel ${one_lane} void top_k_candidates(global const ${key}* restrict x, const 
     ${native} limit = value_of(x, ranks, places, threshold);
 % endif
     if (found) count = 0;
-    const int most = 2 * k + ${block};
+    const int most = min(k + k / 2, capacity - ${2 * block}) + ${block}; /* the next block must fit */
     for (; i + ${block} <= end; i += ${block}) {
+% if prefetch:
+        ${memory.ahead("x + i", block * key_bits // 8)}
+% endif
 % if native:
 % for v in range(block // 16):
         const ${native}16 values${v} = vload16(${v}, (global const ${native}*) x + i);
@@ -128,15 +138,18 @@ kernel ${one_lane} void top_k_candidates(global const ${key}* restrict x, const 
         const MASK16 limit_is_nan = (MASK16) (limit != limit ? -1 : 0);
 % endif
         if (any_of(${" | ".join(better)})) {
+            const uint hits = ${" | ".join(f"(uint) any_of({one}) << {v}" for v, one in enumerate(better))};
 % else:
 % for v in range(block // 16):
         const RANK16 ranks${v} = ranks_of(encoded_many(vload16(${v}, x + i)));
 % endfor
-        if (any(${" | ".join(f"(ranks{v} > threshold)" for v in range(block // 16))})) {
+<% better = [f"(ranks{v} > threshold)" for v in range(block // 16)] %>
+        if (any(${" | ".join(better)})) {
+            const uint hits = ${" | ".join(f"(uint) any({one}) << {v}" for v, one in enumerate(better))};
 % endif
-            for (long vector = i; vector < i + ${block}; vector += 16) {
-                if (!any(ranks_of(encoded_many(vload16(0, x + vector))) > threshold)) continue;
-                for (long at = vector; at < vector + 16; ++at) {
+            for (int v = 0; v < ${block // 16}; ++v) {
+                if (!(hits >> v & 1)) continue;
+                for (long at = i + 16 * v; at < i + 16 * v + 16; ++at) {
                     const RANK rank = rank_of(encoded(x[at]));
                     ranks[count] = rank;
                     places[count] = (${index}) at;

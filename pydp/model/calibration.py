@@ -138,7 +138,7 @@ class Meter:
         size = np.dtype(dtype).itemsize
         width = max(1, self.profile.simd_bytes // size) if self.vector else (1 if name == "limit_peak" else 4)
         params = {"type": {4: "float", 8: "double"}[size], "width": width, "chains": 12, "group": group}
-        params |= {"fused": self.profile.fma_fast or not self.vector, "streamed": False}
+        params |= {"fused": self.profile.fma_fast or not self.vector, "hints": False}
         return kernel(self.device, "bench_limits.mako", name, params), width
 
     def _own(self, name: str) -> tuple[Any, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import needs
@@ -120,3 +121,33 @@ def test_a_function_of_the_users_is_explained_as_forall_runs_it(device: Any) -> 
     assert told.title == "forall doubled"
     with pytest.raises(InvalidArgument, match="doubled is explained without a grid"):
         pydp.explain(doubled)
+
+
+LONG = np.zeros(1 << 20, np.float32)
+MATRIX = LONG.reshape(1024, 1024)
+
+
+@pytest.mark.parametrize(
+    ("fn", "arguments"),
+    [(pydp.reduce, (LONG,)), (pydp.var, (LONG,)), (pydp.scan, (LONG,)), (pydp.select, (LONG, "x > 0")),
+     (pydp.compress, (LONG > 0, LONG)), (pydp.reduce_by_key, (LONG, LONG)), (pydp.top_k, (LONG, 9)),
+     (pydp.sum, (MATRIX, 0)), (pydp.var, (MATRIX, 0)),
+     ],
+)  # fmt: skip
+def test_long_arrays_are_prefetched_where_the_driver_knows_the_built_in(
+    device: Any, fn: Any, arguments: tuple[Any, ...]
+) -> None:
+    kernels = pydp.explain(fn, *arguments, device=device).sources.values()
+    in_one_pass = fn not in (pydp.reduce, pydp.sum, pydp.var, pydp.top_k)
+    expected = device.profile.prefetches and (device.profile.group_progress or not in_one_pass)
+    assert any("__builtin_prefetch" in one for one in kernels) is expected
+
+
+def test_products_of_one_row_prefetch_the_next_rows_and_columns(device: Any) -> None:
+    text = "".join(pydp.explain(pydp.matmul, MATRIX[:1], MATRIX, device=device).sources.values())
+    assert ("__builtin_prefetch" in text) is device.profile.prefetches
+    if not device.profile.prefetches:
+        pytest.skip("the driver does not know the built-in")
+    _, sweep, dots, one = re.split(r"static void (?:sweep|dots_together|dots_one)\(", text)
+    assert "(next + 0 * b_row + j)" in sweep and "(b + (next + 0) * b_col + k)" in dots
+    assert "__builtin_prefetch" in sweep and "__builtin_prefetch" in dots and "__builtin_prefetch" not in one

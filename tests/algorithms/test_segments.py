@@ -204,7 +204,7 @@ def test_a_driver_that_ends_loops_refuses_loops_over_segments(device):
 
 
 def test_segmented_sorts(device):
-    for n, segments in ((0, 0), (0, 3), (1, 1), (500, 1), (500, 7), (500, 900), (6000, 65)):
+    for n, segments in ((0, 0), (0, 3), (1, 1), (500, 1), (500, 7), (500, 8), (500, 900), (6000, 64), (6000, 65)):
         x = np.random.default_rng(n).integers(0, 50, n).astype(np.int32)
         offsets = offsets_of(segments, n, segments)
         numbers = np.repeat(np.arange(segments), np.diff(offsets))
@@ -214,7 +214,13 @@ def test_segmented_sorts(device):
     field, starts = pydp.field(x, device=device), pydp.field(offsets.astype(np.int32), device=device)
     got = pydp.segmented_argsort(field, starts, descending=True)
     assert isinstance(got, pydp.Field) and np.array_equal(got.get(), np.lexsort((-x, numbers)))
-    assert "second sort" in str(pydp.explain(pydp.segmented_sort, field, starts))
+    for function, last in ((pydp.segmented_sort, x), (pydp.segmented_argsort, np.arange(n))):
+        explained = pydp.explain(function, field, starts)
+        assert explained.title.startswith(f"{function.__name__} of 6000 int32 in 65 segments")
+        by_segments = pydp.explain(pydp.sort_by_key, numbers.astype(np.int32), last, bits=(0, 7), device=device)
+        assert {f"{name}, second sort" for name in by_segments.sources} <= set(explained.sources)
+        assert explained.facts["second sort"] == by_segments.facts["specialization"]
+        assert "second sort: bits 0 to 6 of the keys are compared" in str(explained)
     for call, message in (
         (lambda: pydp.segmented_sort(x, offsets[1:]), "0 and 6000"),
         (lambda: pydp.segmented_sort(x, offsets, spec={"strategy": "nonsense"}), "nonsense"),
@@ -384,3 +390,15 @@ def test_arguments_on_the_host_are_read_after_events(device, name):
         assert np.array_equal(call(a, device=device, wait_for=[event]), want)
     finally:
         timer.join()
+
+
+def test_offsets_are_checked_in_repeated_calls(device):
+    values = np.arange(50, dtype=np.int32)
+    for last in (50, 49, 48, 50):
+        got = pydp.segmented_reduce(values, np.array([0, last]), device=device)
+        assert np.array_equal(got, [values[:last].sum()])
+    for wrong in ([-1, 50], [0, 51], [30, 20], [0, 100_000_000]):
+        with pytest.raises(pydp.InvalidArgument, match="ascending integers from 0 to 50"):
+            pydp.segmented_reduce(values, np.array(wrong), device=device)
+        with pytest.raises(pydp.InvalidArgument, match="ascending integers from 0 to 50"):
+            pydp.segmented_reduce(values, np.array(wrong), device=device, out=np.zeros(1, np.int64))

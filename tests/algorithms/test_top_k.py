@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import needs
 import numpy as np
 import pytest
 
 import pydp
+from pydp.algorithms.top_k.policy import TopKProblem, TopKSpec, capacity_of
 from pydp.tuning.reference import difference, expected
 
 FILTER = {"strategy": "filter", "block": 16, "parts": 3}
@@ -63,6 +66,29 @@ def test_dtypes_nan_and_orders(device, strategy, dtype):
     few = np.full(20000, 7, dtype)  # equal elements: those of the lowest indexes
     few[[3, 19999]] = 9
     check(pydp.top_k(few, 5, spec=strategy), best(few, 5))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int32", "float64"])
+@pytest.mark.parametrize("block", [16, 128])
+def test_the_buffer_of_the_filter(device, dtype, block):
+    """Each element of ascending data goes to the buffer; blocks of several vectors have elements in some of them."""
+    spec = {"strategy": "filter", "block": block, "parts": 3}
+    needs_loops(device, FILTER)
+    needs.dtype(device, dtype)
+    rng = np.random.default_rng(0)
+    for k in (1, 11, 42, 300):
+        for x in (np.sort(rng.standard_normal(20000)), rng.standard_normal(20000)):
+            given = x.astype(dtype)
+            for largest in (True, False):
+                check(pydp.top_k(given, k, largest=largest, spec=spec), best(given, k, -1, largest))
+
+
+@pytest.mark.host
+def test_a_block_fits_into_the_buffer_of_the_filter():
+    for k, block, n in itertools.product((1, 11, 42, 100, 5000), (16, 32, 64, 128), (4096, 1 << 17, 1 << 24)):
+        spec, problem = TopKSpec("filter", block=block), TopKProblem("float32", n, k, 1)
+        kept = k + k // 2 + block  # elements that the kernel does not drop, in kernels_cl/top_k_vector.mako
+        assert capacity_of(spec, problem, 1) >= kept + block
 
 
 @STRATEGIES

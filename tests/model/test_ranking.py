@@ -14,7 +14,7 @@ from pydp.algorithms.matmul.policy import FAMILY as MATMUL
 from pydp.algorithms.matmul.spec import MatmulProblem
 from pydp.algorithms.reduce.policy import ReduceProblem
 from pydp.algorithms.scan.policy import FAMILY as SCAN
-from pydp.algorithms.scan.policy import ScanProblem
+from pydp.algorithms.scan.policy import ScanProblem, default
 from pydp.algorithms.sort.policy import SortProblem
 from pydp.algorithms.transpose.policy import TransposeProblem
 from pydp.errors import InvalidArgument
@@ -148,6 +148,15 @@ def test_scan_in_one_pass_where_memory_is_slow() -> None:
 
 def test_scan_of_few_elements_stays_in_the_caches() -> None:
     assert not _first(SCAN, PROFILE, _scan(16)).nontemporal
+
+
+def test_scan_in_place_stores_to_the_lines_that_the_caches_have_read() -> None:
+    in_place = dataclasses.replace(_scan(26), in_place=True)
+    assert not _first(SCAN, PROFILE, in_place).nontemporal
+    assert default(PROFILE, _scan(26)).nontemporal and not default(PROFILE, in_place).nontemporal
+    columns = dataclasses.replace(_scan(26), log_n=20, log_rows=6, columns=64)
+    assert _first(SCAN, PROFILE, columns).nontemporal
+    assert not _first(SCAN, PROFILE, dataclasses.replace(columns, in_place=True)).nontemporal
 
 
 def test_scan_waits_for_no_other_group_where_none_need_go_on() -> None:

@@ -137,16 +137,22 @@ def _launch_vectors(
         if isinstance(one, Operand):
             arrays += 1
             args += [one, np.int64(one.offset), of_rows[arrays]]
-            described.append({"type": c_name(one.dtype), "number": False, "repeated": steps[arrays][-1] == 0})
+            repeated = steps[arrays][-1] == 0
+            described.append(
+                {"type": c_name(one.dtype), "number": False, "repeated": repeated, "bytes": one.dtype.itemsize}
+            )
         else:
             args.append(one)
             described.append({"type": c_name(one.dtype), "number": True, "repeated": False})
+    profile, in_place = call.device.profile, any(call.same(one, result) for one in inputs if isinstance(one, Operand))
     params = {
         "declarations": c_declarations([one.dtype for one in inputs]),
         "functions": [found.source, found.vectors],
         "inputs": described,
         "part": _PART,
         "width": WIDTH,
+        "nontemporal": not in_place and profile.stores_nontemporal(result.size * result.dtype.itemsize),
+        "ahead": profile.prefetches,
     }
     ready = kernel(call.device, "evaluate_vectors.mako", "evaluate_all", params)
     groups = -(-columns // _PART) * -(-rows // each)
@@ -216,6 +222,7 @@ register(
             evaluate,
             "one kernel computes all elements; each array is read once",
             "on CPUs, functions of float32 are computed in vectors, if arrays are contiguous or broadcast along rows",
+            "on CPUs, large results are stored past the caches, unless they overwrite an array of the expression",
         ),
         reference,
         sizes=("1048576",),

@@ -312,9 +312,12 @@ class Builder:
         tile_n = even(one.n, most, spec.width if one.n > spec.width else 1)
         blocks_n = -(-one.n // tile_n)
         blocks = blocks_n * parts * one.batches
+        b_bytes = self.types[1].itemsize
         params = {
             **self._params(c_type), "width": spec.width, "rows": spec.rows, "span": up(spec.columns, spec.width),
             "unroll": spec.unroll, "together": spec.unroll, "epilogue": self._finish(one, final),
+            "read_ahead": b_bytes if profile.prefetches and 2 * spec.width * b_bytes >= 64 else 0,
+            "columns_ahead": tile_n >= 2 * spec.unroll,
         }  # fmt: skip
         made = kernel(self.device, "matmul_thin.mako", "matmul_thin", params)
         groups = blocks if profile.loop_limit is not None else min(blocks, 4 * _GROUPS_PER_UNIT * profile.compute_units)

@@ -18,7 +18,7 @@ from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce.passes import Pass, by_columns, passes
-from pydp.algorithms.reduce.plan import UNBOUNDED, WITHOUT_HOOKS, Step, at_most, within_loops
+from pydp.algorithms.reduce.plan import UNBOUNDED, WITHOUT_HOOKS, Step, at_most, reads_on, rows_ahead, within_loops
 from pydp.algorithms.reduce.policy import FAMILY, ReduceProblem, ReduceSpec, loads_early
 from pydp.dtypes import c_declarations, c_literal, c_name, check_kept_whole, check_supported, dtype_text
 from pydp.errors import InvalidArgument
@@ -148,7 +148,7 @@ def _step(
         "outer_dims": len(outer),
         "initial": False,
         "hook": _hook(hooks, source, second),
-        "prefetch": device.profile.prefetches and source is not None,
+        "prefetch": source is not None and _prefetches(device, action, spec, hooks, width * source.itemsize, source),
         "source_bytes": 0 if source is None else source.itemsize,
         "second_bytes": 0 if second is None else second.itemsize,
         "last": action.last,
@@ -220,6 +220,12 @@ def _vector_step(
     }
     ready = kernel(device, "reduce_rows_vector.mako", "reduce_rows", params)
     return Step(action, ready, (work,), (1,), shared, (each,), dims)
+
+
+def _prefetches(device: Any, action: Pass, spec: ReduceSpec, hooks: Hooks, vector: int, source: np.dtype) -> bool:
+    if action.columns:
+        return rows_ahead(device, action, min(spec.rows, hooks.chain), vector)
+    return bool(device.profile.prefetches and reads_on(action, source))
 
 
 def _has_vectors(hooks: Hooks, source: np.dtype, second: np.dtype | None) -> bool:

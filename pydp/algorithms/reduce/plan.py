@@ -25,6 +25,7 @@ _LONG_CHAIN = 1024  # of results that are exact
 _NARROW_SUM = 256  # so many elements of one byte have a sum of two bytes
 _FEW_ELEMENTS = 8  # rows of up to this many adjacent elements are folded by one loop, without vectors
 _MANY_ROWS = 1024  # fewer rows are not worth a kernel for their own number of elements
+_LONG_ROW = 1 << 17  # bytes: what is prefetched behind the end of such a row is little
 
 WITHOUT_HOOKS = {"hook": None, "last": False, "target": "", "widths": (), "most": 0, "chain": 0}
 """The parameters of the templates for hooks, in reductions without hooks."""
@@ -237,6 +238,10 @@ def _vector_step(
         block = min(spec.columns, count)
         width = at_most(spec.width if column_step == 1 else 0, block)
         params |= _vectors(width, operator, source) | {"unroll": spec.rows, "unit": column_step == 1}
+        params |= {
+            "prefetch": rows_ahead(device, action, spec.rows, width * source.itemsize),
+            "source_bytes": source.itemsize,
+        }
         ready = kernel(device, "reduce_columns_vector.mako", "reduce_columns", params)
         after = (np.uint64(count), np.int64(column_step), np.uint64(block), each, np.uint64(action.ragged))
         return Step(action, ready, (work * -(-count // block),), (1,), shared, after, dims)
@@ -262,9 +267,25 @@ def _vector_step(
     if action.joins:
         words = words_per_slot(device.profile, operator.dtype.itemsize)
         params |= {"wide_words": device.profile.int64_atomics, "words": words, "order": "ticket", "plain_polls": False}
-    params |= {"prefetch": device.profile.prefetches, "source_bytes": source.itemsize, "second_bytes": 0}
+    params |= {
+        "prefetch": device.profile.prefetches and reads_on(action, source),
+        "source_bytes": source.itemsize,
+        "second_bytes": 0,
+    }
     ready = kernel(device, "reduce_rows_vector.mako", "reduce_rows", params)
     return Step(action, ready, (work,), (1,), shared, (each,), dims)
+
+
+def reads_on(action: Pass, source: np.dtype) -> bool:
+    """Whether memory that is prefetched behind the end of a row (see prefetch.mako) is read soon, or is little."""
+    adjacent = action.rows == 1 or action.outer == ((action.rows, action.n),)
+    return adjacent or action.n * source.itemsize >= _LONG_ROW
+
+
+def rows_ahead(device: Any, action: Pass, unroll: int, vector: int) -> bool:
+    """Whether a reduction of columns prefetches the next `unroll` rows: there are such rows, and a vector, of `vector`
+    bytes, is at least half a cache line."""
+    return bool(device.profile.prefetches and min(action.part, action.n) > 2 * unroll and vector >= 32)
 
 
 def _transposed(source: np.dtype, accumulator: np.dtype) -> range:

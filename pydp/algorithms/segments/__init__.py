@@ -18,9 +18,10 @@ from pydp.algorithms.scan import scan
 from pydp.algorithms.segments import reduction, sorts
 from pydp.algorithms.segments import repeats as repeats_module
 from pydp.algorithms.segments.policy import SegmentSpec
-from pydp.algorithms.sort import argsort, sort
+from pydp.algorithms.sort import argsort, sort_by_key
 from pydp.errors import InvalidArgument
-from pydp.model.explanation import Explanation, Given, given
+from pydp.model.explanation import Explanation, Given
+from pydp.runtime.memory.host_memory import host_allocation
 from pydp.runtime.placement import normal_input, wait_on_host
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import UFUNCS, Expected, host, identity
@@ -164,7 +165,6 @@ def _decoded(values: Any, counts: Any, length: Any, wait_for: Any = None) -> rep
     return repeats_module.check(values, counts, None, length, wait_for)
 
 
-@recorded
 def segmented_reduce(
     x: Any,
     offsets: Any,
@@ -201,8 +201,17 @@ def segmented_reduce(
     Source: D. Merrill and M. Garland, Merge-based Parallel Sparse Matrix-Vector Multiplication (2016);
     ``cub::DeviceSegmentedReduce``.
     """
-    where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
     wait_on_host(wait_for, offsets, init)
+    x, offsets = reduction.check(x, offsets)  # in each call: recordings do not read the offsets
+    where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
+    return _reduced(x, offsets, op, init, dtype, spec, **where)
+
+
+@recorded
+def _reduced(
+    x: Any, offsets: Any, op: Any, init: Any, dtype: Any, spec: Any, *, out: Any, device: Any, queue: Any, wait_for: Any
+) -> Any:
+    where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
     return reduction.run(reduction.prepare(x, offsets, op, init, dtype, spec, where))
 
 
@@ -321,14 +330,29 @@ def _explain_reduce(g: Given) -> Explanation:
 
 
 def _explain_sort(indexes: bool, g: Given) -> Explanation:
-    x, _ = sorts.check(g.x, g.offsets)
-    which = argsort if indexes else sort
+    x, offsets = sorts.check(g.x, g.offsets)
     place = placed({"x": x, "offsets": g.offsets}, g.device, g.queue)
-    how = {name: value for name, value in vars(g).items() if name not in ("x", "offsets", "device")}
-    how["device"] = place.device
-    found: Explanation = which.__pydp_explain__(given(which, (x,), how))
-    found.choices.append("a second sort, by the numbers of the segments, compares only as many bits as these have")
-    return found
+    how = {name: value for name, value in vars(g).items() if name not in ("x", "offsets", "device", "queue")}
+    with host_allocation():  # the arrays are not touched, so they take address space, but no memory
+        keys, numbers, indices = (np.zeros(x.shape, kind) for kind in (x.dtype, np.int32, np.int64))
+    if indexes:
+        first = explanation_of(argsort, keys, **how, device=place.device)
+    else:
+        first = explanation_of(sort_by_key, keys, numbers, **how, device=place.device)
+    function, segments = "segmented_argsort" if indexes else "segmented_sort", offsets.size - 1
+    title = f"{function} of {x.size} {x.dtype} in {segments} segments on {place.device.name}"
+    if not x.size:
+        return Explanation(title, {"device": place.device.name}, ["there are no elements: no kernel"])
+    moved = indices if indexes else keys
+    last = explanation_of(sort_by_key, numbers, moved, bits=sorts.bits_of(segments), device=place.device)
+    facts: dict[str, object] = {"device": place.device.name}
+    choices = ["a stable sort by the elements, then one by the numbers of the segments, which compares few bits"]
+    sources: dict[str, str] = {}
+    for name, one in (("first sort", first), ("second sort", last)):
+        facts[name] = one.facts["specialization"]
+        choices += [f"{name}: {sentence}" for sentence in one.choices]
+        sources.update({f"{kernel}, {name}": text for kernel, text in one.sources.items()})
+    return Explanation(title, facts, choices, sources)
 
 
 def _scan_reference(

@@ -72,12 +72,17 @@ def check_offsets(offsets: Any, n: int, whole: bool) -> Any:
     return offsets
 
 
-def prepare(x: Any, offsets: Any, op: Any, init: Any, dtype: Any, spec: Any, where: dict[str, Any]) -> Prepared:
-    """Check a call, and find its plan."""
+def check(x: Any, offsets: Any) -> tuple[Any, Any]:
+    """Check the arrays of a reduction of segments."""
     x = normal_input("x", x)
     if x.ndim != 1:
         raise InvalidArgument(f"x has shape {x.shape}; an array of rank 1 is accepted")
-    offsets = check_offsets(offsets, x.size, False)
+    return x, check_offsets(offsets, x.size, False)
+
+
+def prepare(x: Any, offsets: Any, op: Any, init: Any, dtype: Any, spec: Any, where: dict[str, Any]) -> Prepared:
+    """Check a call, and find its plan."""
+    x, offsets = check(x, offsets)
     source = native(x.dtype)
     operator = operator_text(op, native(dtype) if dtype is not None else result_dtype(source, op))
     conversion(source, operator.dtype)

@@ -55,7 +55,7 @@ def sorted_segments(
             sort(keys, wait_for=wait_for, **where) if not indexes else argsort(keys, wait_for=wait_for, **where)
         )
     numbers = segment_numbers(starts, keys.size, where, wait_for)
-    bits = (0, max(1, (starts.size - 1).bit_length()))
+    bits = bits_of(starts.size - 1)
     if indexes:
         order = argsort(keys, wait_for=wait_for, **how)
         _, found = sort_by_key(taken(numbers, order, where), order, bits=bits, **where)
@@ -63,6 +63,11 @@ def sorted_segments(
     ordered, moved = sort_by_key(keys, numbers, **how)
     _, found = sort_by_key(moved, ordered, bits=bits, **where)
     return place.returned(found)
+
+
+def bits_of(segments: int) -> tuple[int, int]:
+    """The bits in which the numbers of so many segments differ, for `sort_by_key`."""
+    return 0, max(1, (segments - 1).bit_length())
 
 
 def segment_numbers(offsets: Field, n: int, where: dict[str, Any], wait_for: Any = None) -> Field:

@@ -188,6 +188,8 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         "key_bytes": condition.dtype.itemsize,
         "key_mask": c_name(np.dtype(f"i{condition.dtype.itemsize}")) if condition.vector else "",
         "compress": _compresses(job),
+        "partitions_ahead": profile.compute_units if profile.prefetches and phase == "single" and not limits else 0,
+        "summand_bytes": 0 if job.summand is None else job.summand.itemsize,
         "wide_words": profile.int64_atomics,
         "words": words_per_slot(profile, state.dtype.itemsize),
         "order": spec.order,

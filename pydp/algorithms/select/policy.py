@@ -126,12 +126,11 @@ def default(profile: Profile, problem: SelectProblem) -> SelectSpec:
         part = max(2, min(part, _LOOP_BOUND_PART, profile.loop_limit // _iterations(problem)))
     while _private_bytes(problem, part) > profile.most_private_bytes and part > 64:
         part //= 2
-    streams = profile.streamed_bytes
     spec = SelectSpec(
         mapping="vector",
         strategy="lookback" if safe else "reduce_then_scan",
         part=part,
-        nontemporal=streams is not None and problem.stored << problem.log_n > streams,
+        nontemporal=profile.stores_nontemporal(problem.stored << problem.log_n),
         polls=1 << 20 if profile.is_simulator else polls,
         plain_polls=profile.kind == "gpu",
         barriers="auto" if profile.kind == "gpu" else "group",  # on CPUs subgroup barriers keep more state in memory

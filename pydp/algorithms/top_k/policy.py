@@ -25,7 +25,7 @@ class TopKSpec:
     """
 
     strategy: str
-    parts: int = 2
+    parts: int = 1
     block: int = 128
     mapping: str = "vector"
     barriers: str = "auto"
@@ -45,7 +45,7 @@ class TopKProblem(Problem):
 
 
 _LEAST = 8  # a part has at least so many times k elements
-_SAMPLE = 4096  # elements: their 100th best one is near the 40th part of all elements
+_SAMPLE = 1024  # elements: their 100th best one is near the tenth part of all; the next candidates raise it soon
 _LONG = 1 << 16  # shorter rows are sorted as fast as selected
 _WORTH = 512  # with fewer than so many times k elements, sorting all of them is faster
 
@@ -64,9 +64,10 @@ def sample_of(problem: TopKProblem, parts: int) -> int:
 
 
 def capacity_of(spec: TopKSpec, problem: TopKProblem, parts: int) -> int:
-    """Elements of the buffer of a part: the sample; then up to k kept ones, those that replace them, a block, and one
-    that is written but not counted."""
-    return -(-max(2 * problem.k + 2 * spec.block + 1, sample_of(problem, parts)) // 16) * 16
+    """Elements of the buffer of a part: the sample; later k + k / 2 + a block of elements, which are not dropped yet,
+    and those of one more block."""
+    kept = problem.k + problem.k // 2 + spec.block
+    return -(-max(kept + spec.block, sample_of(problem, parts)) // 16) * 16
 
 
 def _default(profile: Profile, problem: TopKProblem) -> TopKSpec:

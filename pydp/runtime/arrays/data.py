@@ -15,7 +15,7 @@ from pydp.runtime.arrays.indexing import Layout, index_layout
 from pydp.runtime.arrays.operand import Operand, Strided, c_strides
 from pydp.runtime.drivers.devices import from_context, from_queue
 from pydp.runtime.forks import raise_if_lost
-from pydp.runtime.memory.host_memory import check_dtype, create
+from pydp.runtime.memory.host_memory import check_aligned, check_dtype, create
 from pydp.runtime.memory.storage import Storage, check_alive
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class FieldData(Strided):
     @classmethod
     def wrap(cls, array: Any, device: Device | None = None) -> Self:
         """Internal: the memory of a pyopencl Array, whose events are kept up to date. Raises InvalidArgument if the
-        memory has been released, and for an unsupported dtype, offset or strides."""
+        memory has been released, and for an unsupported dtype, offset, strides or address of host memory."""
         home = device_of_array(array) if device is None else device
         dtype = check_dtype(array.dtype, "the pyopencl Array")
         size = dtype.itemsize
@@ -87,6 +87,8 @@ class FieldData(Strided):
         buffer = array.base_data
         if buffer is None:  # pyopencl represents an empty array this way
             buffer = cl.Buffer(home.context, cl.mem_flags.READ_WRITE, 1)
+        elif array.size and home.profile.shares_host_memory:
+            check_aligned(buffer, dtype)
         shape = tuple(map(int, array.shape))
         strides = c_strides(shape) if array.size == 0 else tuple([int(stride) // size for stride in array.strides])
         made = cls(Storage(buffer, home, array=array), dtype, shape, strides, int(array.offset) // size)

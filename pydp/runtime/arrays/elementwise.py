@@ -30,10 +30,13 @@ _UFUNCS = {
     **{"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor},
     **{"floordiv": np.floor_divide, "mod": np.remainder, "pow": np.power, "shl": np.left_shift, "shr": np.right_shift},
 }
+WORD_SIZES = (1, 2, 4, 8)  # bytes of the elements that `fill` takes
 _PAIR = cl.cltypes.ulong2
 _KNOWN_STRIDES = (0, 1, -1)  # strides for which kernels are made; with others, vectors are slower than elements
 _ITEM_BYTES = 16  # of an array for a work-item on a GPU
 _MOST_ITEMS = 8
+_BLOCK_BYTES = 512  # of a block of results on a CPU that are stored past the caches: a fraction of the smallest cache
+_PART_BYTES = 1 << 17  # of the results of a work-item that stores blocks
 _RESIDENT = 2048  # work-items that a compute unit of a GPU runs at once
 _SIGNS = {
     **{"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"},
@@ -136,6 +139,11 @@ def copy(call: Launcher, source: Operand, target: Operand, turning: TransposeTil
     apply(call, "copy", [source], target, turning)
 
 
+def fill(call: Launcher, value: np.ndarray, target: Operand) -> None:
+    """Enqueue ``target[...] = value``, one element of the target's dtype of 1, 2, 4 or 8 bytes."""
+    apply(call, "copy", [value.reshape(1).view(f"u{value.itemsize}")[0]], _as_words(target))
+
+
 def apply(
     call: Launcher,
     op: str,
@@ -154,18 +162,22 @@ def apply(
     if target.size == 0:
         return
     ready: list[Operand | np.generic] = []
+    in_place = False
     for one in inputs:
         if isinstance(one, Operand):
             if one.shape != target.shape:
                 strides = broadcast_strides(one.shape, one.strides, target.shape, one.name)
                 one = one.view(target.shape, strides)
-            if call.overlaps(one, target) and not call.same(one, target):
-                one = _aside(call, one)
+            if call.overlaps(one, target):
+                if call.same(one, target):
+                    in_place = True
+                else:
+                    one = _aside(call, one)
         ready.append(one)
-    key = ("elementwise", op, turning, function, *(_layout(one) for one in (target, *ready)))
+    key = ("elementwise", op, turning, function, in_place, *(_layout(one) for one in (target, *ready)))
     plan = call.device.plans.get(key)
     if plan is None:
-        plan = call.device.plans.make(key, _plan, call.device, op, ready, target, turning, function)
+        plan = call.device.plans.make(key, _plan, call.device, op, ready, target, turning, function, in_place)
     args: list[Any] = [target.buffer, np.int64(target.offset)]
     for one in ready:
         args += (one.buffer, np.int64(one.offset)) if isinstance(one, Operand) else (by_value(one),)
@@ -197,6 +209,7 @@ def _plan(
     target: Operand,
     turning: TransposeTiling | None,
     function: str = "",
+    in_place: bool = False,
 ) -> Prepared:
     check_dtypes(device, op, inputs, target)
     if op == "copy" and isinstance(inputs[0], Operand):
@@ -204,7 +217,7 @@ def _plan(
         if found is not None:
             return copy_transposed.prepare(device, target.dtype, *found, turning)
     steps = () if op == "call" else (Step(op, tuple(range(len(inputs))), target.dtype),)
-    return prepare(device, f"elementwise_{op}", steps, inputs, target, function)
+    return prepare(device, f"elementwise_{op}", steps, inputs, target, function, in_place)
 
 
 def check_dtypes(device: Device, op: str, inputs: Sequence[Any], target: Any) -> None:
@@ -219,10 +232,16 @@ def check_dtypes(device: Device, op: str, inputs: Sequence[Any], target: Any) ->
 
 
 def prepare(
-    device: Device, name: str, steps: Sequence[Step], inputs: Sequence[Any], target: Operand, function: str = ""
+    device: Device,
+    name: str,
+    steps: Sequence[Step],
+    inputs: Sequence[Any],
+    target: Operand,
+    function: str = "",
+    in_place: bool = False,
 ) -> Prepared:
     """The kernel and launch that compute the steps, or ``evaluate`` of the source `function` without steps. The inputs
-    are numbers and operands of the target's shape."""
+    are numbers and operands of the target's shape. in_place: one of them is the target."""
     arrays = [one for one in inputs if isinstance(one, Operand)]
     sizes, strides = collapse(target.shape, [target.strides, *(one.strides for one in arrays)])
     names = ["out", *(f"a{n}" for n, one in enumerate(inputs) if isinstance(one, Operand))]
@@ -232,11 +251,17 @@ def prepare(
     dtypes = tuple(one.dtype for one in inputs)
     numbers = tuple(not isinstance(one, Operand) for one in inputs)
     columns, rows = sizes[-1], prod(sizes[:-1])
-    across, along = _group(device.profile, columns, rows)
-    items = items_of(device.profile, columns, rows, across, [target.dtype, *(one.dtype for one in arrays)])
+    itemsize = target.dtype.itemsize
+    cut = {"items": 1, "block": _BLOCK_BYTES // itemsize, "part": _PART_BYTES // itemsize}
+    across, along, each = 1, 1, cut["part"]
+    if in_place or last is None or last["out"] != 1 or not _nontemporal(device.profile, columns, target):
+        across, along = _group(device.profile, columns, rows)
+        items = items_of(device.profile, columns, rows, across, [target.dtype, *(one.dtype for one in arrays)])
+        each, cut = items * across, {"items": items, "block": 0, "part": 0}
     params = {
         "name": name,
-        "items": items,
+        **cut,
+        "ahead": device.profile.prefetches,
         "kind": "steps" if steps else "call",
         "rank": len(sizes),
         "last": last,
@@ -249,7 +274,7 @@ def prepare(
     rest += [np.int64(rows), np.int64(columns)] if axes else [np.int64(columns)]
     groups = -(-rows // along)  # split evenly over dimension 2 if too many for dimension 1
     shares = -(-groups // MOST_GROUPS)
-    global_size = (-(-columns // (items * across)) * across, -(-groups // shares) * along, shares)
+    global_size = (-(-columns // each) * across, -(-groups // shares) * along, shares)
     ready = kernel(device, "elementwise.mako", name, params)
     return Prepared(ready, global_size, (across, along, 1), tuple(rest))
 
@@ -295,7 +320,10 @@ def _params(
         declared |= {step.dtype, *(comparison.dtypes_within(*of) if step.op in comparison.UFUNCS else ())}
     return {
         "out": c_name(target),
-        "inputs": [{"type": one, "number": number} for one, number in zip(types, numbers, strict=True)],
+        "inputs": [
+            {"type": one, "number": number, "bytes": dtype.itemsize}
+            for one, number, dtype in zip(types, numbers, dtypes, strict=True)
+        ],
         "steps": made,
         "declarations": c_declarations([*dtypes, *sorted(declared - set(dtypes), key=str)]),
     }
@@ -321,6 +349,13 @@ def _operation(step: Step, args: list[np.dtype]) -> dict[str, Any]:
 def _argument_type(dtype: np.dtype, number: bool) -> str:
     """The C type of an input. A half number is passed as a float, because some drivers cannot pass half by value."""
     return "float" if number and dtype == np.float16 else c_name(dtype)
+
+
+def _nontemporal(profile: Any, columns: int, target: Operand) -> bool:
+    """Whether a work-item stores blocks past the caches; if not, it stores elements."""
+    itemsize = target.dtype.itemsize
+    whole = _BLOCK_BYTES % itemsize == 0 and columns * itemsize >= 4 * _BLOCK_BYTES
+    return whole and bool(profile.stores_nontemporal(target.size * itemsize))
 
 
 def _group(profile: Any, columns: int, rows: int) -> tuple[int, int]:
