@@ -8,8 +8,10 @@ import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
 
+import pydp
 from pydp.compat.pyopencl import direct
 from pydp.compat.pyopencl.algorithm import copy_if, partition, remove_if, unique
+from pydp.compat.pyopencl.bitonic_sort import BitonicSort
 from pydp.compat.pyopencl.scan import GenericScanKernel, InclusiveScanKernel
 
 
@@ -169,3 +171,36 @@ def test_a_float_is_compared_with_a_double_as_in_c(device):
     assert not direct._differs("x > 1.5f && x < 2e3f || x > 7 && x < .5F || x == 0xe", np.dtype("f4"))
     for text in ("x > 1.5", "1e3 < x", "x < 1.", "x > .5 + 1.0f", "x > 1.5e-3"):
         assert direct._differs(text, np.dtype("f4")) and not direct._differs(text, np.dtype("f8"))
+
+
+def test_arrays_in_shared_virtual_memory(device):
+    """pydp's algorithms refuse them with one sentence, so the kernels of the caller's text, or pyopencl's, run."""
+    needs.endless_loops(device)
+    try:
+        fine = device.cl.svm_capabilities & cl.device_svm_capabilities.FINE_GRAIN_BUFFER
+    except (cl.Error, AttributeError):
+        fine = 0
+    if not fine:
+        pytest.skip("the device has no fine-grained shared virtual memory")
+    context, queue = device.context, device.queue
+    allocator = cl.tools.SVMAllocator(context, alignment=0, queue=queue)
+    x = np.random.default_rng(0).permutation(1024).astype(np.int32)
+    array = cl_array.to_device(queue, x, allocator=allocator)
+    with pytest.raises(pydp.InvalidArgument, match=r"memory in a pyopencl\.Buffer is accepted"):
+        pydp.sort(array)
+    kept, count, _ = copy_if(array, "ary[i] > 500")
+    assert np.array_equal(kept.get()[: int(count.get())], x[x > 500])
+    found = InclusiveScanKernel(context, np.int32, "a+b", neutral="0")(array.copy())
+    assert np.array_equal(found.get(), np.cumsum(x, dtype=np.int32))
+    ordered, _ = BitonicSort(context)(array.copy())
+    assert np.array_equal(ordered.get(), np.sort(x))
+
+
+def test_indexes_of_another_shape_are_sorted_along(device):
+    needs.endless_loops(device)
+    x = np.random.default_rng(0).permutation(32).astype(np.int32).reshape(4, 8)
+    keys = cl_array.to_device(device.queue, x)
+    indexes = cl_array.to_device(device.queue, np.arange(32, dtype=np.int32))
+    BitonicSort(device.context)(keys, indexes, axis=1)
+    assert np.array_equal(keys.get(), np.sort(x, axis=1))
+    assert np.array_equal(indexes.get(), (np.argsort(x, axis=1) + 8 * np.arange(4)[:, None]).ravel())

@@ -32,6 +32,15 @@ def test_lengths_slices_and_outputs(device):
         assert out.get().tolist() == [0, 0, 0, x @ y, 0]
 
 
+def test_arrays_that_are_read_in_order_are_prefetched(device):
+    knl = ReductionKernel(device.context, np.int32, "0", "a+b", "x[i] * y[n - 1 - i]", "int *x, int *y, int *z")
+    x, y = (np.random.default_rng(seed).integers(0, 9, 5000).astype(np.int32) for seed in (0, 1))
+    assert knl(to(device, x), to(device, y), to(device, x)).get() == x @ y[::-1]
+    fetched = [line for line in knl.stage_1_inf.source.splitlines() if "__builtin_prefetch" in line]
+    assert bool(fetched) is device.profile.prefetches
+    assert all("(x + pcl_at)" in line for line in fetched)
+
+
 def test_long_reductions_of_several_types(device):
     x = np.random.default_rng(2).integers(-99, 99, 100_003).astype(np.int32)
     largest = ReductionKernel(device.context, np.int32, "-1000", "max(a, b)", arguments="int *in")

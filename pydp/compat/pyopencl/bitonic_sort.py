@@ -19,17 +19,25 @@ def __getattr__(name: str) -> Any:
     return getattr(original, name)
 
 
+def _is_accepted(array: Any) -> bool:
+    """Whether pydp's sort accepts the memory of an array: a buffer, or none for an empty array."""
+    return array.base_data is None or isinstance(array.base_data, cl.MemoryObjectHolder)
+
+
 class BitonicSort(original.BitonicSort):
     """Sorts an array in place, along an axis: :class:`pyopencl.bitonic_sort.BitonicSort`. The sort is stable.
 
     A subclass with other ``get_program`` or ``sort_b_prepare_wl`` runs as it does in pyopencl. On Intel's runtime,
-    calls in a forked process also run as in pyopencl.
+    calls in a forked process also run as in pyopencl, and so do calls with arrays in shared virtual memory or with an
+    `idx` of another shape.
     """
 
     def __call__(self, arr: Any, idx: Any = None, queue: Any = None, wait_for: Any = None, axis: int = 0) -> Any:
         """Sort `arr`, and permute `idx` likewise: `arr` and the event."""
         check_process(self.context)
-        if is_lost() or overrides(self, original.BitonicSort, "get_program", "sort_b_prepare_wl"):
+        own = overrides(self, original.BitonicSort, "get_program", "sort_b_prepare_wl")
+        arrays = [one for one in (arr, idx) if one is not None]
+        if is_lost() or own or not all(map(_is_accepted, arrays)) or arrays[-1].shape != arr.shape:
             return super().__call__(arr, idx, queue, list(wait_for or ()), axis)
         queue = queue or arr.queue
         waits = [*(wait_for or ()), *arr.events]

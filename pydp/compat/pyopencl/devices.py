@@ -34,6 +34,11 @@ def mapping_of(devices: Sequence[Any]) -> str:
     return "vector" if cpus else "simt"
 
 
+def prefetches(devices: Sequence[Any]) -> bool:
+    """Whether kernels of CPUs use clang's built-in for prefetches, see `Profile.prefetches`."""
+    return not any(device_quirks(one).is_simulator for one in devices)
+
+
 def lanes_of(devices: Sequence[Any], most: int, item_bytes: int) -> int:
     """Work-items of a work-group with mapping "simt": a power of two whose items fit into half of the local memory."""
     lanes = min(most, *(one.max_work_group_size for one in devices))

@@ -21,7 +21,8 @@ from pyopencl.tools import (
     parse_arg_list,
 )
 
-from pydp.compat.pyopencl.devices import build, check_process, has_double, mapping_of, scratch
+from pydp.compat.pyopencl.access import access
+from pydp.compat.pyopencl.devices import build, check_process, has_double, mapping_of, prefetches, scratch
 from pydp.compat.pyopencl.rebind import rebind
 from pydp.runtime.programs.template import render
 
@@ -89,17 +90,23 @@ class ReductionKernel(original.ReductionKernel):
         ]
         plain = self.dtype_out.kind in "iuf"
         declared = ", ".join(one.declarator() for one in given)
+        lanes = min(64, _VECTORS // self.dtype_out.itemsize) if plain else _RECORDS
+        mapped = "in[i]" if map_expr is None else str(map_expr)
+        arrays = [one for one in given if isinstance(one, VectorArg)] if prefetches(ctx.devices) else []
+        reads = [(one, access(mapped, one.name)) for one in arrays]
+        in_order = [one for one, how in reads if how.used and not how.elsewhere]
         params: dict[str, object] = {
             "reduce_expr": _macro(reduce_expr),
-            "map_expr": _macro("in[i]" if map_expr is None else map_expr),
+            "map_expr": _macro(mapped),
             "neutral": neutral,
             "preamble": preamble,
             "arguments": declared + ", " if declared else "",
             "adjust_offsets": get_arg_offset_adjuster_code(given),
             "value": dtype_to_ctype(self.dtype_out),
             "name": name,
-            "lanes": min(64, _VECTORS // self.dtype_out.itemsize) if plain else _RECORDS,
+            "lanes": lanes,
             "block": _BLOCK,
+            "read_ahead": [(one.name, one.dtype.itemsize) for one in in_order],
             "double_support": all(has_double(one) for one in ctx.devices),
         }
         program = build(ctx, ctx.devices, "compat_reduce.mako", params, options)

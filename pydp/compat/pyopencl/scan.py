@@ -33,7 +33,16 @@ from pydp.compat.pyopencl.access import (
     memory_of,
     storing_macros,
 )
-from pydp.compat.pyopencl.devices import build, check_process, device_quirks, has_double, lanes_of, mapping_of, scratch
+from pydp.compat.pyopencl.devices import (
+    build,
+    check_process,
+    device_quirks,
+    has_double,
+    lanes_of,
+    mapping_of,
+    prefetches,
+    scratch,
+)
 from pydp.compat.pyopencl.rebind import overrides
 
 __all__ = [
@@ -150,10 +159,10 @@ class GenericScanKernel(original.GenericScanKernel):
         self._must_store = has_effects(f"{inputs}\n{defined}", names, storing) or has_effects_in_functions(
             inputs, names, preamble
         )
-        simulated = any(device_quirks(one).is_simulator for one in self.devices)  # without the built-in for prefetches
-        self._read_ahead = (
-            [] if moved or simulated else [name for name in names if reads[name].used and not reads[name].elsewhere]
-        )
+        ahead = prefetches(self.devices) and not moved
+        sizes = {one.name: one.dtype.itemsize for one in self.parsed_args if isinstance(one, VectorArg)}
+        in_order = [name for name in names if ahead and reads[name].used and not reads[name].elsewhere]
+        self._read_ahead = [(name, sizes[name]) for name in in_order]
         self._pairs: list[tuple[int, int, bool]] = []  # a read and a written argument; whether both only at index i
         places = {one.name: at for at, one in enumerate(self.parsed_args)}
         for read, written in itertools.product(names, names):
