@@ -96,12 +96,13 @@ class Worker:
         """
         assert self._process.stdin is not None
         request = {"stage": stage, "check": check, "limit": limit, "seconds": seconds, "rates": rates}
+        written = os.fstat(self._errors.fileno()).st_size  # before the check can write
         try:
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
         except OSError:
             raise Ended(self._why()) from None
-        time_left, written = Limit(limit, seconds), os.fstat(self._errors.fileno()).st_size
+        time_left = Limit(limit, seconds)
         while True:
             try:
                 found = self._answer(time_left.left())

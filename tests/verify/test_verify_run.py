@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -241,7 +242,14 @@ def test_the_end_of_the_time_ends_a_check_that_is_no_failure(tmp_path: Path) -> 
         assert ": the time of the stage was over" in results["c"]["hangs"]["note"]
 
 
-def test_a_crash_while_the_stacks_are_written_is_no_failure(tmp_path: Path) -> None:
+def test_a_crash_while_the_stacks_are_written_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if the parent process continues only after the worker has written the stacks."""
+
+    def late(limit: float, seconds: float) -> Limit:
+        time.sleep(0.2)
+        return Limit(limit, seconds)
+
+    monkeypatch.setattr(run, "Limit", late)
     check = toy_checks.CRASHES_WRITING_STACKS
     stage = Stage("e", "", 1.0, (check,), decides=True, limit=100.0)
     status, _, results = ran(tmp_path / "time.json", (stage, STAGES[3]), 6.0)

@@ -257,7 +257,7 @@ class _Pack:
 
     def _limit_kernel(self, name: str, kind: str, width: int) -> Any:
         params = {"type": kind, "width": width, "chains": 12, "group": _GROUP}
-        params |= {"fused": True, "streamed": False}
+        params |= {"fused": True, "hints": False}
         return kernel(self.target, "bench_limits.mako", name, params)
 
     def _peak(self, kind: str, steps: int, items: int = 0) -> dict[str, Any]:

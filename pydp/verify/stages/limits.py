@@ -87,7 +87,7 @@ def _launches(context: Context) -> dict[str, Any]:
 
     device = context.device
     params: dict[str, object] = {"type": "float", "width": 1, "chains": 1, "group": 1}
-    params |= {"fused": True, "streamed": False}
+    params |= {"fused": True, "hints": False}
     made = kernel(device, "bench_limits.mako", "limit_peak", params)
     args = [cl.Buffer(device.context, cl.mem_flags.READ_WRITE, 4), np.int32(0), np.float32(0)]
     one = []
