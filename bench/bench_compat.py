@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from pydp.bench.limits import Limits
@@ -35,17 +35,16 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
     own = pyopencl
     theirs = _cases(device, n, own.scan, own.reduction, own.elementwise, own.algorithm)
     rows = []
-    source, target = (pyopencl.array.zeros(device.queue, n, np.int32).data for _ in range(2))
-    for case, (ours_call, read) in ours.items():
-        theirs_call, theirs_read = theirs[case]
-        np.testing.assert_allclose(read(ours_call()), theirs_read(theirs_call()), rtol=1e-3, err_msg=case)
+    for case, one in ours.items():
+        other = theirs[case]
+        np.testing.assert_allclose(one.read(one.call()), other.read(other.call()), rtol=1e-3, err_msg=case)
         candidates: dict[str, Callable[[], Any]] = {
-            "pydp": _blocking(device, ours_call),
-            "pyopencl": _blocking(device, theirs_call),
+            "pydp": _blocking(device, one.call),
+            "pyopencl": _blocking(device, other.call),
         }
-        # A scan reads and writes each element once, in memory that pyopencl allocated.
-        copies = Limits(device).copies(4 * n, (source, target)) if "Scan" in case else {}
-        seconds = alternating({**candidates, **copies}, repeats=5, budget=6.0)
+        # A scan reads and writes each element once.
+        copies = Limits(device).copies(4 * n, *one.scanned) if one.scanned else {}
+        seconds = alternating({**candidates, **copies}, repeats=25, budget=6.0)
         for name, copy in copies.items():  # the kernel may copy another number of elements
             seconds[name] *= 2 * 4 * n / copy.work
         spent, launches = seconds["pydp"], "launches" in case
@@ -65,7 +64,12 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
     return rows
 
 
-Case = tuple[Callable[[], Any], Callable[[Any], np.ndarray]]
+class Case(NamedTuple):
+    """A call, and how to read its result. scanned: the arrays that a scan reads and writes."""
+
+    call: Callable[[], Any]
+    read: Callable[[Any], np.ndarray]
+    scanned: tuple[Any, ...] = ()
 
 
 def _cases(device: pydp.Device, n: int, scan: Any, reduction: Any, elementwise: Any, algorithm: Any) -> dict[str, Case]:
@@ -97,15 +101,17 @@ def _cases(device: pydp.Device, n: int, scan: Any, reduction: Any, elementwise: 
         return b
 
     return {
-        "InclusiveScanKernel": (lambda: inclusive(x, y), _get),
-        "InclusiveScanKernel, in place": (lambda: inclusive(z), _get),
-        "RadixSort": (lambda: sort(x)[0][0], _get),
-        "copy_if": (lambda: algorithm.copy_if(x, "ary[i] > 1073741824"), lambda one: one[0].get()[: int(one[1].get())]),
-        "ReductionKernel": (lambda: total(f), _get),
-        "ListOfListsBuilder": (lambda: lists(queue, n)[0]["mylist"].lists, _get),
-        "KeyValueSorter": (lambda: pairs(queue, keys, values, n // 4, starts_dtype=np.int32)[1], _get),
-        "ElementwiseKernel": (lambda: scaled(f, g), _get),
-        "ElementwiseKernel, 100 launches": (launched, _get),
+        "InclusiveScanKernel": Case(lambda: inclusive(x, y), _get, (x, y)),
+        "InclusiveScanKernel, in place": Case(lambda: inclusive(z), _get, (z, z)),
+        "RadixSort": Case(lambda: sort(x)[0][0], _get),
+        "copy_if": Case(
+            lambda: algorithm.copy_if(x, "ary[i] > 1073741824"), lambda one: one[0].get()[: int(one[1].get())]
+        ),
+        "ReductionKernel": Case(lambda: total(f), _get),
+        "ListOfListsBuilder": Case(lambda: lists(queue, n)[0]["mylist"].lists, _get),
+        "KeyValueSorter": Case(lambda: pairs(queue, keys, values, n // 4, starts_dtype=np.int32)[1], _get),
+        "ElementwiseKernel": Case(lambda: scaled(f, g), _get),
+        "ElementwiseKernel, 100 launches": Case(launched, _get),
     }
 
 

@@ -34,7 +34,7 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
     rows = []
     for text, theirs, torchs in cases:
         np.testing.assert_allclose(pydp.evaluate(text, **fields).get(), theirs(), rtol=1e-4, atol=1e-5)
-        copy = Limits(device).copy(x.nbytes)
+        copy = Limits(device).copy(x.nbytes, fields["x"])
 
         def on_device(text: str = text) -> None:
             pydp.evaluate(text, **fields)

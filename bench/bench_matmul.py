@@ -40,7 +40,7 @@ def run(
     products with a bias and an activation.
 
     Rates in GFLOP/s, ratios to NumPy, PyTorch, the same call on NumPy arrays, the textbook kernel, the
-    multiply-add peak and, for one row, the read limit; for an epilogue, to the product followed by `evaluate`.
+    multiply-add peak and, for one row, kernels that only read; for an epilogue, to the product followed by `evaluate`.
     """
     chosen = list(sizes) if sizes is not None else SQUARES[:2] if quick else SQUARES + SKINNY + SMALL + BATCHES
     rows = []
@@ -83,15 +83,15 @@ def _case(device: Any, dtype: str, size: Size, peak: Any, turned: bool = False) 
     textbook = None if batch or turned or dtype == "complex64" else _textbook(device, dtype, left, right, m, n, k)
     if textbook is not None:
         others["textbook"] = textbook
-    read = Limits(device).read(b.nbytes) if m == 1 else None
-    seconds = alternating({"pydp": ours, "peak": peak} | others | ({"read": read} if read else {}), warm=2)
+    reads = Limits(device).reads(b.nbytes, right) if m == 1 else {}
+    seconds = alternating({"pydp": ours, "peak": peak} | others | reads, warm=2)
     np.testing.assert_allclose(out.get(), host, rtol=0, atol=50 * np.finfo(dtype).eps * np.sqrt(k) * k**0.5)
     work = 2.0 * host.size * k * (4 if dtype == "complex64" else 1)
     rate = work / seconds["pydp"] / 1e9
     ratios: dict[str, float] = {name: seconds[name] / seconds["pydp"] for name in others}
     ratios["FMA peak"] = rate / peak.limit
-    if read is not None:
-        ratios["read limit"] = b.nbytes / seconds["pydp"] / 1e9 / read.limit
+    for name, read in reads.items():
+        ratios[name] = b.nbytes / seconds["pydp"] / 1e9 / read.rate(seconds[name])
     case = f"{dtype} {'x'.join(map(str, size))}{' b transposed' if turned else ''}"
     return Row("matmul", case, device.name, seconds["pydp"], rate, "GFLOP/s", ratios)
 

@@ -1,9 +1,9 @@
 """The time of a warm call beyond the driver's own time: pydp against the same commands through pyopencl.
 
 A call is recorded once: its kernels with their arguments, its fills and copies. Then calls of pydp and the recorded
-commands alternate, one at a time on an idle queue. (In a row, the faster of the two would find the driver's threads
-awake, and the slower one would pay for waking them.) With Fields a call returns after the enqueue; with NumPy arrays
-both wait for the results.
+commands alternate, each on a queue that was idle for 100 microseconds. (Without the pause, the faster of the two would
+find the driver's threads awake, and the slower one would pay for waking them.) With Fields a call returns after the
+enqueue; with NumPy arrays both wait for the results.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pydp.runtime.call import Call
 from pydp.runtime.programs.program import Kernel
 
 _ROUNDS = 800
+_IDLE_SECONDS = 1e-4  # before each call: the driver's threads are then asleep
 Command = Callable[[Any], Any]
 
 
@@ -95,6 +96,9 @@ def _measure(call: Callable[[], Any], device: pydp.Device, waits: bool) -> tuple
     times: dict[Any, list[float]] = {call: [], raw: []}
     for _ in range(_ROUNDS):
         for one, spent in times.items():
+            end = time.perf_counter() + _IDLE_SECONDS
+            while time.perf_counter() < end:
+                pass
             start = time.thread_time()
             result = one()
             spent.append(time.thread_time() - start)

@@ -1,4 +1,4 @@
-"""Reductions against NumPy's, PyTorch's and the device's read limit, as read rates."""
+"""Reductions against NumPy's, PyTorch's, and kernels that only read, as read rates."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         def on_arrays(x: Any = x, op: str = op, axis: Any = axis) -> None:
             pydp.reduce(x, op, axis=axis, device=device)
 
-        read = Limits(device).read(x.nbytes)
+        reads = Limits(device).reads(x.nbytes, field)
         others: peers.Candidates = {"NumPy": on_host, "NumPy arrays": on_arrays} | peers.torch(device, in_torch, x)
-        ours: peers.Candidates = {"pydp": on_device, "read": read}
+        ours: peers.Candidates = {"pydp": on_device, **reads}
         seconds = alternating(ours | others, warm=2)
         rate = x.nbytes / seconds["pydp"] / 1e9
         ratios = {name: seconds[name] / seconds["pydp"] for name in others}
@@ -64,7 +64,7 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
                 seconds["pydp"],
                 rate,
                 "GB/s",
-                ratios | {"read limit": rate / read.rate(seconds["read"])},
+                ratios | {name: rate / read.rate(seconds[name]) for name, read in reads.items()},
             )
         )
     return rows

@@ -1,4 +1,4 @@
-"""Reductions with hooks (argmax, var, dot, ...) beside NumPy, PyTorch and the device's read limit, as read rates."""
+"""Reductions with hooks (argmax, var, dot, ...) beside NumPy, PyTorch and kernels that only read, as read rates."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def run(device: pydp.Device, quick: bool = False, only: str = "") -> list[Row]:
         others: dict[str, Any] = {"NumPy": lambda numpys=numpys, axis=axis: numpys(x, axis=axis)}
         others |= peers.torch(device, in_torch, x) if torchs is not None else {}
         text = f"{name} of {side}x{side} float32" + ("" if axis is None else f", axis {axis}")
-        rows.append(_row(device, text, on_device, x.nbytes, others))
+        rows.append(_row(device, text, on_device, x.nbytes, others, field))
     if only and only not in products:
         return rows
     flat, other = x.reshape(-1), x[::-1].reshape(-1)
@@ -92,10 +92,10 @@ def _named(name: str) -> _Case:
     return name, getattr(pydp, name), getattr(np, name), None, None
 
 
-def _row(device: pydp.Device, case: str, call: Any, nbytes: int, others: dict[str, Any]) -> Row:
-    read = Limits(device).read(nbytes)
-    seconds = alternating({"pydp": call, "read": read} | others, warm=2)
+def _row(device: pydp.Device, case: str, call: Any, nbytes: int, others: dict[str, Any], field: Any = None) -> Row:
+    reads = Limits(device).reads(nbytes, field)
+    seconds = alternating({"pydp": call} | reads | others, repeats=25, warm=2)
     rate = nbytes / seconds["pydp"] / 1e9
     ratios = {name: seconds[name] / seconds["pydp"] for name in others}
-    ratios["read limit"] = rate / read.rate(seconds["read"])
+    ratios |= {name: rate / read.rate(seconds[name]) for name, read in reads.items()}
     return Row("reductions", case, device.name, seconds["pydp"], rate, "GB/s", ratios)

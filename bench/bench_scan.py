@@ -61,7 +61,7 @@ def _flat(device: pydp.Device, dtype: str, n: int) -> Row:
     target = cl.array.empty_like(array)
     theirs = InclusiveScanKernel(device.context, np.dtype(dtype), "a+b", neutral="0")
     host, ours = np.empty_like(x), np.empty_like(x)
-    copies = Limits(device).copies(x.nbytes)
+    copies = Limits(device).copies(x.nbytes, field, out)
     candidates: peers.Candidates = {
         "pydp": _blocking(device, lambda: pydp.scan(field, out=out)),
         **copies,
@@ -82,7 +82,7 @@ def _columns(device: pydp.Device, shape: tuple[int, int], in_place: bool) -> Row
     field, out = pydp.field(x, device=device), pydp.empty(shape, np.int32, device=device)
     source = out if in_place else field
     host = np.empty_like(x)
-    copy = Limits(device).copy(x.nbytes)
+    copy = Limits(device).copy(x.nbytes, source, out)
     seconds = alternating(
         {
             "pydp": _blocking(device, lambda: pydp.scan(source, axis=0, out=out)),

@@ -45,7 +45,7 @@ def run(device: pydp.Device, quick: bool = False, only: str = "") -> list[Row]:
     rows = []
     for case, ours, theirs in cases_of(cases, only):
         np.testing.assert_array_equal(ours().get(), theirs())
-        copies = Limits(device).copies(x.nbytes)
+        copies = Limits(device).copies(x.nbytes, field)
         seconds = alternating(
             {
                 "pydp": _blocking(device, ours),

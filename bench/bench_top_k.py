@@ -24,15 +24,15 @@ def run(device: pydp.Device, quick: bool = False, only: str = "") -> list[Row]:
     for k in () if only == "argpartition" else (1, 100, 10000):
         values, indexes = pydp.top_k(field, k)
         assert np.array_equal(values.get(), ordered[:k]) and np.array_equal(x[indexes.get()], ordered[:k])
-        read = Limits(device).read(x.nbytes)
+        reads = Limits(device).reads(x.nbytes, field)
         candidates: dict[str, Any] = {
             "pydp": _finished(device, pydp.top_k, field, k),
-            "read kernel": read,
+            **reads,
             "NumPy": lambda k=k: np.sort(np.partition(x, n - k)[n - k :]),
             **peers.torch(device, lambda torch, given, k=k: torch.topk(given, k), x),
         }
-        seconds = alternating(candidates, repeats=5, budget=5.0)
-        seconds["read kernel"] *= x.nbytes / read.work
+        seconds = alternating(candidates, repeats=25, budget=6.0)
+        seconds |= {name: seconds[name] * x.nbytes / read.work for name, read in reads.items()}
         spent = seconds.pop("pydp")
         ratios = {peer: took / spent for peer, took in seconds.items()}
         rows.append(Row("top_k", f"{k} of {n} float32", device.name, spent, n / spent / 1e9, "Gitem/s", ratios))
@@ -51,18 +51,18 @@ def _partitions(device: pydp.Device, field: Any, x: np.ndarray, only: str) -> li
         found = ours(field, n // 2).get()
         found = x[found] if name == "argpartition" else found
         assert found[n // 2] == middle and found[: n // 2].max() <= middle <= found[n // 2 :].min()
-        read = Limits(device).read(x.nbytes)
+        reads = Limits(device).reads(x.nbytes, field)
         seconds = alternating(
             {
                 "pydp": _finished(device, ours, field, n // 2),
-                "read kernel": read,
+                **reads,
                 f"pydp.{sorts.__name__}": _finished(device, sorts, field),
                 "NumPy": partial(theirs, x, n // 2),
             },
             repeats=5,
             budget=5.0,
         )
-        seconds["read kernel"] *= x.nbytes / read.work
+        seconds |= {name: seconds[name] * x.nbytes / read.work for name, read in reads.items()}
         spent = seconds.pop("pydp")
         ratios = {peer: took / spent for peer, took in seconds.items()}
         rows.append(Row("top_k", f"{name} of {n} float32", device.name, spent, n / spent / 1e9, "Gitem/s", ratios))

@@ -33,8 +33,8 @@ def run(device: pydp.Device, quick: bool = False, only: str = "") -> list[Row]:
     for case, shape, dtype, ours, theirs, axes in cases_of(cases, only):
         x = np.arange(int(np.prod(shape))).reshape(shape).astype(dtype)
         field = pydp.field(x, device=device)
-        copy = Limits(device).copy(x.nbytes)
         turned = ours(field, *axes)
+        copy = Limits(device).copy(x.nbytes, field, turned)
         np.testing.assert_array_equal(turned.get(), theirs(x, *axes))
 
         call = partial(ours, field, *axes, out=turned)

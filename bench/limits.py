@@ -8,13 +8,14 @@ limits.measure()              # {"f32 FMA peak": GFLOP/s, "copy kernel": GB/s, "
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyopencl as cl
 from pydp.bench.measure import alternating
 
+import pydp
 from pydp.runtime.memory.large_pages import new_buffer
 from pydp.runtime.programs.program import kernel
 
@@ -63,14 +64,14 @@ class Limits:
         self.vector = profile.mapping == "vector"
         self.group = 1 if self.vector else 128
 
-    def _kernel(self, name: str, dtype: str, share: int = 1, streamed: bool = False) -> tuple[Any, int]:
+    def _kernel(self, name: str, dtype: str, share: int = 1, hints: bool = False) -> tuple[Any, int]:
         """A kernel and its vector width. share: use vectors of 1 / share of the device's width."""
         size = np.dtype(dtype).itemsize
         full = max(1, self.device.profile.simd_bytes // size)
         width = max(1, full // share) if self.vector else (1 if name == "limit_peak" else 4)
         params = {
             "type": _TYPES[dtype], "width": width, "chains": 12, "group": self.group,
-            "fused": self.device.profile.fma_fast or not self.vector, "streamed": streamed,
+            "fused": self.device.profile.fma_fast or not self.vector, "hints": hints,
         }  # fmt: skip
         return kernel(self.device, "bench_limits.mako", name, params), width
 
@@ -105,47 +106,64 @@ class Limits:
         alternating({"peak": first}, repeats=3)
         return probe(max(steps, min(most, int(steps * seconds / max(first.least, 1e-7)))))
 
-    def _stream(self, name: str, nbytes: int, buffers: Sequence[Any] = (), streamed: bool = False) -> Probe:
-        made, width = self._kernel(name, "float32", streamed=streamed)
+    def _stream(self, name: str, nbytes: int, source: Any = None, target: Any = None, hints: bool = False) -> Probe:
+        """hints: with clang's built-ins: a copy with nontemporal stores, a read with prefetches."""
+        made, width = self._kernel(name, "float32", hints=hints)
         profile = self.device.profile
         items = profile.compute_units * (16 if self.vector else 16 * self.group)
         each = max(1, nbytes // (4 * width * items))
         if profile.loop_limit:
             each = min(each, profile.loop_limit // 2)
         count = items * each * width * 4
-        queue = self.device.queue
-        if not buffers:  # on CPUs, small pages would lower the limit below what pydp's own arrays reach
-            flags = cl.mem_flags.READ_WRITE
-            buffers = [new_buffer(self.device.context, flags, count) for _ in range(2)]
-            cl.enqueue_copy(queue, buffers[0], np.zeros(count, np.uint8))
-        elif count > nbytes:
-            raise ValueError(f"the kernel copies at least {count} bytes, but the buffers have {nbytes}")
-        source, target = buffers
-        args = [source, target, np.int32(each), np.int64(1 if self.vector else items)]
+        stores = count if name == "limit_copy" else items * width * 4  # a read stores its sums
+        args = [self._memory(source, count), self._memory(target, stores)]
+        args += [np.int32(each), np.int64(1 if self.vector else items)]
 
         def run() -> None:
-            made.enqueue(queue, (items,), (self.group,), args).wait()
+            made.enqueue(self.device.queue, (items,), (self.group,), args).wait()
 
         return Probe(run, count * (2.0 if name == "limit_copy" else 1.0), "GB/s")
 
-    def copy(self, nbytes: int = 256 << 20, buffers: Sequence[Any] = ()) -> Probe:
-        """A copy kernel; its bytes count reads and writes. buffers: the source and the target, of at least `nbytes`."""
-        return self._stream("limit_copy", nbytes, buffers)
+    def _memory(self, array: Any, nbytes: int) -> Any:
+        """The buffer of a Field or a pyopencl Array; new memory if there is none or it is too small."""
+        if array is not None:  # Field.array would change the Field: pydp no longer sees all uses of its memory
+            buffer = array._storage.buffer if isinstance(array, pydp.Field) else array.base_data
+            if buffer.size >= nbytes:
+                return buffer
+        # On CPUs, small pages would lower the limit below what pydp's own arrays reach.
+        made = new_buffer(self.device.context, cl.mem_flags.READ_WRITE, nbytes)
+        cl.enqueue_copy(self.device.queue, made, np.zeros(nbytes, np.uint8))
+        return made
 
-    def copies(self, nbytes: int = 256 << 20, buffers: Sequence[Any] = ()) -> dict[str, Probe]:
+    def copy(self, nbytes: int = 256 << 20, source: Any = None, target: Any = None) -> Probe:
+        """A copy kernel; its bytes count reads and writes.
+
+        source, target: Fields or pyopencl Arrays that the compared algorithm uses. Other memory may have pages of
+        another size, and the caches may hold it when they do not hold the algorithm's.
+        """
+        return self._stream("limit_copy", nbytes, source, target)
+
+    def copies(self, nbytes: int = 256 << 20, source: Any = None, target: Any = None) -> dict[str, Probe]:
         """`copy`, and on CPUs the same with nontemporal stores, which do not read the lines that they overwrite."""
-        found = {"copy kernel": self.copy(nbytes, buffers)}
-        if self.device.profile.streamed_bytes is not None:
-            found["nontemporal copy"] = self._stream("limit_copy", nbytes, buffers, streamed=True)
+        found = {"copy kernel": self.copy(nbytes, source, target)}
+        if self.device.profile.nontemporal_bytes is not None:
+            found["nontemporal copy"] = self._stream("limit_copy", nbytes, source, target, hints=True)
         return found
 
-    def read(self, nbytes: int = 256 << 20) -> Probe:
-        """A kernel that reads and adds up."""
-        return self._stream("limit_read", nbytes)
+    def read(self, nbytes: int = 256 << 20, source: Any = None) -> Probe:
+        """A kernel that reads and adds up. source: see `copy`."""
+        return self._stream("limit_read", nbytes, source)
+
+    def reads(self, nbytes: int = 256 << 20, source: Any = None) -> dict[str, Probe]:
+        """`read`, and on CPUs the same with prefetches."""
+        found = {"read kernel": self.read(nbytes, source)}
+        if self.device.profile.prefetches:
+            found["prefetched read"] = self._stream("limit_read", nbytes, source, hints=True)
+        return found
 
     def measure(self, repeats: int = 7) -> dict[str, float]:
         """Measure all limits, alternating: name -> best rate."""
-        probes = {"f32 FMA peak": self.peak("float32"), **self.copies(), "read kernel": self.read()}
+        probes = {"f32 FMA peak": self.peak("float32"), **self.copies(), **self.reads()}
         if self.device.profile.fp64:
             probes["f64 FMA peak"] = self.peak("float64")
         alternating(probes, repeats=repeats)

@@ -6,6 +6,7 @@ Machines are shared and noisy, so a figure is only reported together with its pe
 from __future__ import annotations
 
 import gc
+import random
 import re
 import statistics
 import time
@@ -13,7 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
 
-_SHORT = 0.05  # seconds
+_SHORT = 0.05  # seconds of a call that is repeated without timing before it is timed
+_SETTLING = 0.03  # seconds of these repetitions
 _Case = TypeVar("_Case", bound=tuple[Any, ...])
 
 
@@ -61,21 +63,23 @@ def wait_for_idle_threads(limit: float = 0.3) -> None:
 def alternating(
     candidates: Mapping[str, Callable[[], Any]], repeats: int = 7, budget: float = 6.0, warm: int = 1
 ) -> dict[str, float]:
-    """Median seconds of each candidate; candidates alternate.
+    """Median seconds of each candidate; candidates alternate, in another order each round.
 
     Each candidate is first called `warm` times without timing. Then at least 3 and at most `repeats` rounds run, until
     `budget` seconds are over. Before each timed call the threads of the candidate before it come to rest. A call of
-    less than 50 ms is then made once without timing: the system may wake the threads of a driver on one core, and
-    spreads them over the cores some milliseconds later. A candidate must block until its work is done.
+    less than 50 ms is then repeated for 30 ms without timing. The system may wake the threads of a driver on one core,
+    and spreads them over the cores some milliseconds later; on virtual machines, cores that have slept take as long to
+    reach their speed; and the caches then hold what they can of the candidate's own data. A candidate must block until
+    its work is done.
     """
-    short = set()
+    last = {}  # seconds of the last call; the first one may build kernels
     for name, call in candidates.items():
         for _ in range(max(warm, 1)):
             start = time.perf_counter()
             call()
-        if time.perf_counter() - start < _SHORT:
-            short.add(name)
+        last[name] = time.perf_counter() - start
     times: dict[str, list[float]] = {name: [] for name in candidates}
+    order, rng = list(candidates.items()), random.Random(0)
     began = time.perf_counter()
     enabled = gc.isenabled()
     gc.disable()
@@ -83,13 +87,16 @@ def alternating(
         for repeat in range(repeats):
             if repeat >= 3 and time.perf_counter() - began > budget:
                 break
-            for name, call in candidates.items():
+            rng.shuffle(order)
+            for name, call in order:
                 wait_for_idle_threads()
-                if name in short:
+                settled = time.perf_counter() + _SETTLING if last[name] < _SHORT else 0.0
+                while time.perf_counter() < settled:
                     call()
                 start = time.perf_counter()
                 call()
-                times[name].append(time.perf_counter() - start)
+                last[name] = time.perf_counter() - start
+                times[name].append(last[name])
     finally:
         if enabled:
             gc.enable()
