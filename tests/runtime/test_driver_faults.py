@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import subprocess
@@ -201,6 +202,36 @@ def test_complements_in_a_context_made_before_pydp_was_used(device, tmp_path, se
     assert found == [np.maximum(x, ~x).tolist()] * 2
     if device.quirks.parsed_once:  # the cache keeps programs of such a process apart
         assert all(device.quirks.parsed_once[1] not in one for one in options)
+
+
+@pytest.mark.parametrize(
+    ("operator", "reference"),
+    [
+        ("max((1 == max(a != 0, a)) - (b * a == b), a)", lambda a, b: max((max(a != 0, a) == 1) - (b * a == b), a)),
+        (
+            "max((0 < (1 == max((a || a), a))) - ((min(b, b - 2) + b * (1 + a)) == b), a)",
+            lambda a, b: max((max(a != 0, a) == 1) - (b - 2 + b * (1 + a) == b), a),
+        ),
+    ],
+    ids=["difference", "nested"],
+)
+def test_reductions_of_comparisons_and_extremes_compile(device, tmp_path, operator, reference):
+    """A crash of the compiler ends the process, so this is one of its own. The operators are not associative: only the
+    value of a few elements, which are combined from left to right, is known."""
+    code = (
+        "import sys, numpy as np, pydp; print(pydp.reduce(np.arange(1, 9, dtype=np.int32), sys.argv[1], init=0, "
+        "device=next(one for one in pydp.devices() if one.uid == sys.argv[2])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, operator, device.uid],
+        env={**os.environ, "PYDP_CACHE_DIR": str(tmp_path), "PYOPENCL_NO_CACHE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-500:]
+    assert int(done.stdout) == reference(0, functools.reduce(reference, range(1, 9)))
 
 
 def test_kernels_run_in_groups_of_the_size_that_they_report(device):

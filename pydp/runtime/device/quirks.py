@@ -334,6 +334,13 @@ TABLE = (
     ),
     Quirk(
         "intel",
+        "the compiler crashes when it vectorizes a loop with several reductions by an operator such as max((1 == "
+        "max(a != 0, a)) - (b * a == b), a): loops that apply an operator to one element at a time are not vectorized",
+        kinds=_CPU,
+        shown_by="tests/runtime/test_driver_faults.py::test_reductions_of_comparisons_and_extremes_compile",
+    ),
+    Quirk(
+        "intel",
         "loops over one-element private arrays of records are miscompiled",
         shown_by="tests/runtime/test_driver_faults.py::test_loops_over_private_arrays_of_one_record",
     ),
