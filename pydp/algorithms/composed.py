@@ -100,6 +100,16 @@ def placed(arrays: dict[str, Any], device: Any, queue: Any) -> Place:
     return Place(place, chosen if queue is not None else None, values, next(iter(values.values())), chosen)
 
 
+def delivered(place: Place, result: Field, out: Any) -> Any:
+    """A result in the kind of the first argument, or copied to `out`. A NumPy array of rank 0 becomes a scalar."""
+    if out is None:
+        found = place.returned(result)
+        return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
+    call = Call.begin({"x": result}, out=out, **place.where)
+    call.copy(call.input("x"), target := call.output(result.shape, result.dtype))
+    return call.finish(target)
+
+
 def refuse_count(place: Place, count: Any) -> None:
     """Raise InvalidArgument if `count` shares memory with an array of the call, which is read after `count` is
     written."""

@@ -80,7 +80,14 @@ class Generator:
     @property
     def state(self) -> dict[str, Any]:
         """The state as a dict: the name of the generator, ``key`` (two words), ``counter`` (128 bits: stream and next
-        block) and ``spawned`` (the number of children). Assigning such a dict restores the state."""
+        block) and ``spawned`` (the number of children). Assigning such a dict restores the state.
+
+        >>> rng = pydp.random.Generator(7)
+        >>> state, first = rng.state, rng.random(3).get()
+        >>> rng.state = state
+        >>> bool((rng.random(3).get() == first).all())
+        True
+        """
         with self._lock:
             counter = self._stream << 64 | self._block
             return {"bit_generator": _NAME, "key": self._key, "counter": counter, "spawned": self._spawned}
@@ -114,7 +121,12 @@ class Generator:
         return self
 
     def spawn(self, n_children: int) -> list[Generator]:
-        """`n_children` new generators with keys made from this generator's key and stream. Later calls give others."""
+        """`n_children` new generators with keys made from this generator's key and stream. Later calls give others.
+
+        >>> a, b = pydp.random.Generator(7).spawn(2)
+        >>> bool((a.random(4).get() == b.random(4).get()).any())
+        False
+        """
         count = _in_range(n_children, "n_children", 1 << 31)
         with self._lock:
             key, stream = self._key, self._stream
@@ -157,6 +169,10 @@ class Generator:
         """Uniform numbers in [low, high): ``random() * (high - low) + low``, which may round to `high`.
 
         low, high: numbers with a finite difference. size, dtype: as for :meth:`random`.
+
+        >>> x = pydp.random.Generator(1).uniform(-1, 1, 1000).get()
+        >>> bool(x.min() >= -1), bool(x.max() <= 1)
+        (True, True)
         """
         kind = _float(dtype, out)
         first, last = _number(low, "low", kind), _number(high, "high", kind)
@@ -191,7 +207,11 @@ class Generator:
         self, size: Any = None, dtype: Any = np.float32, out: Any = None,
         *, device: Any = None, queue: Any = None, wait_for: Any = None,
     ) -> Any:  # fmt: skip
-        """Normal numbers with mean 0 and standard deviation 1; see :meth:`normal`."""
+        """Normal numbers with mean 0 and standard deviation 1; see :meth:`normal`.
+
+        >>> pydp.random.Generator(1).standard_normal((2, 3)).shape
+        (2, 3)
+        """
         return self.normal(0, 1, size, dtype, out, device=device, queue=queue, wait_for=wait_for)
 
     def integers(

@@ -330,9 +330,57 @@ def test_products_of_matrices(device: Any) -> None:
         _same(getattr(pydp, name)(a.T, b[:, ::-1]), getattr(np, name)(a.T, b[:, ::-1]))
     _same(pydp.dot(a, b[0]), np.dot(a, b[0]))
     _same(pydp.inner(a, b[0]), np.inner(a, b[0]))
-    for wrong in ((a[0], b[0, :3]), (np.float32(1), a), (a, np.zeros((2, 6, 6), np.float32)), (a, None)):
+    for wrong in ((a[0], b[0, :3]), (a, np.zeros((2, 5, 6), np.float32)), (a, None)):
         with pytest.raises(pydp.InvalidArgument):
             pydp.dot(*wrong)
+
+
+_SHAPES = [(), (3,), (2, 3), (4, 3, 3), (0, 3, 3), (2, 1, 3, 3)]
+
+
+@pytest.mark.parametrize("kind", ["numpy", "field", "pyopencl"])
+@pytest.mark.parametrize("name", ["dot", "inner"])
+def test_products_of_arrays_of_every_rank(device: Any, name: str, kind: str) -> None:
+    function, reference = getattr(pydp, name), getattr(np, name)
+
+    def given(x: np.ndarray) -> Any:
+        if kind == "pyopencl":
+            return cl_array.to_device(device.queue, x)
+        return pydp.field(x) if kind == "field" else x
+
+    for first in _SHAPES:
+        for second in _SHAPES:
+            if len(first) == 1 == len(second):
+                continue
+            if name == "dot" and len(second) == 2:
+                second = second[::-1]
+            a = np.random.default_rng(1).integers(-5, 5, first).astype(np.int16)
+            b = np.random.default_rng(2).integers(-5, 5, second).astype(np.float32)
+            want = reference(a, b)
+            if want.ndim > 6:
+                with pytest.raises(pydp.InvalidArgument, match="6 axes"):
+                    function(given(a), given(b))
+                continue
+            found = function(given(a), given(b))
+            _same(found, want)
+            out = given(np.full(want.shape, 7, want.dtype))
+            assert function(given(a), given(b), out=out) is out
+            _same(out, want)
+
+
+def test_products_of_reshaped_arrays(device: Any) -> None:
+    a, b = (np.random.default_rng(k).integers(-5, 5, (2, 6, 3, 8)).astype(np.int64) for k in (1, 2))
+    a, b = a.transpose(2, 0, 3, 1)[:, :, ::2], b[:, ::-1, :, 1:7].transpose(3, 0, 1, 2)[:3]
+    _same(pydp.inner(a, a[1]), np.inner(a, a[1]))
+    _same(pydp.dot(a, b), np.dot(a, b))
+    _same(pydp.dot(pydp.field(a), pydp.field(b)).get(), np.dot(a, b))
+    out = np.full((3, 2, 4, 2), 7)
+    with pytest.raises(pydp.InvalidArgument, match="the last axis of a and axis 2 of b must have equal sizes"):
+        pydp.dot(a, a, out=out)
+    with pytest.raises(pydp.InvalidArgument, match="out has shape"):
+        pydp.inner(a, a, out=out)
+    assert (out == 7).all()
+    assert "reshaped to matrices" in str(pydp.explain(pydp.inner, a, a))
 
 
 def test_norms(device: Any) -> None:

@@ -54,6 +54,8 @@ def test_options(device):
     assert np.array_equal(pydp.setdiff1d(distinct, others, True), np.setdiff1d(distinct, others, True))
     square = a[:64].reshape(8, 8).T
     assert np.array_equal(pydp.isin(square, b, invert=True), np.isin(square, b, invert=True))
+    for number in (b[1], np.array(b[1])):
+        assert isinstance(pydp.isin(number, b), np.bool_) and pydp.isin(number, b)
     assert bool(pydp.isin(3, [1, 2, 3]))
 
 

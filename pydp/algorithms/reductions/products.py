@@ -8,14 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, switch
-from pydp.algorithms.composed import explanation_of, placed
+from pydp.algorithms.composed import delivered, explanation_of, placed
 from pydp.algorithms.matmul import matmul
 from pydp.algorithms.reduce import reduce
 from pydp.algorithms.reduce.hooks import Hooks
 from pydp.algorithms.reductions.run import Request, check_kind, describe, float_result, perform, widest_float
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, given
-from pydp.runtime.call import Call
 from pydp.runtime.placement import check_out, normal_input
 from pydp.runtime.recording import recorded
 
@@ -74,16 +73,79 @@ _inner_request = _vectors_request("inner")
 
 
 def _factors(name: str, g: Given) -> tuple[Any, Any] | None:
-    """The operands of the matrix product that dot or inner stands for; None for two vectors."""
+    """The operands of the call of matmul that dot or inner stands for; None for two vectors, and if they must be
+    reshaped first."""
     a, b = _inputs(name, g)
     ranks = len(a.shape), len(b.shape)
-    if 0 in ranks:
-        raise InvalidArgument(f"{name} is given shapes {a.shape} and {b.shape}; arrays of rank 1 or more are accepted")
-    if ranks == (1, 1):
+    if 0 in ranks or ranks == (1, 1):
         return None
-    if ranks[1] > 2:
-        raise InvalidArgument(f"b has shape {b.shape}; {name} accepts vectors and matrices as second array")
-    return a, b.T if name == "inner" and ranks[1] == 2 else b
+    if name == "inner" and ranks[0] == 1:
+        return b, a
+    if ranks[1] <= 2:
+        return a, b.T if name == "inner" and ranks[1] == 2 else b
+    return (a, b) if name == "dot" and ranks[0] == 1 else None
+
+
+class _Reshaped(NamedTuple):
+    """A product as one of two matrices, for arrays of rank 0 and for those of which matmul would pair the leading axes.
+    left, right: the shapes of the matrices. first: the axis of b that becomes the first one of the right matrix. shape:
+    of the result."""
+
+    left: tuple[int, int]
+    right: tuple[int, int]
+    first: int | None
+    shape: tuple[int, ...]
+
+    def matrices(self, a: Any, b: Any) -> tuple[Any, Any]:
+        """The two matrices; a copy of an array that has no view of this shape."""
+        if self.first is None:
+            return a.reshape(self.left), b.reshape(self.right)
+        if self.first == len(b.shape) - 1:
+            return a.reshape(self.left), b.reshape(self.right[::-1]).T
+        axes = (self.first, *(k for k in range(len(b.shape)) if k != self.first))
+        return a.reshape(self.left), b.transpose(axes).reshape(self.right)
+
+
+def _reshaped(name: str, g: Given) -> _Reshaped | None:
+    """How dot or inner is one product of matrices; None for two vectors."""
+    a, b = (tuple(one.shape) for one in _inputs(name, g))
+    if len(a) == len(b) == 1:
+        return None
+    if not a or not b:
+        return _Reshaped((math.prod(a), 1), (1, math.prod(b)), None, a + b)
+    first = len(b) - 1 if name == "inner" or len(b) == 1 else len(b) - 2
+    if a[-1] != b[first]:
+        raise InvalidArgument(
+            f"{name} is given shapes {a} and {b}; the last axis of a and axis {first} of b must have equal sizes"
+        )
+    rest = b[:first] + b[first + 1 :]
+    return _Reshaped((math.prod(a[:-1]), a[-1]), (a[-1], math.prod(rest)), first, a[:-1] + rest)
+
+
+def _product(name: str, g: Given) -> Any:
+    """dot or inner of two arrays of which one is no vector, through matmul."""
+    factors = _factors(name, g)
+    if factors is not None:
+        return matmul(**_through_matmul(g, factors))
+    one = _reshaped(name, g)
+    assert one is not None
+    _explain_reshaped(g, one)  # raises the errors before anything is enqueued
+    place = placed({"a": g.a, "b": g.b}, g.device, g.queue)
+    place.after(g.wait_for)
+    found = matmul(*one.matrices(*place.fields()), spec=g.spec, **place.where).reshape(one.shape)
+    return delivered(place, found, g.out)
+
+
+def _explain_reshaped(g: Given, one: _Reshaped) -> Explanation:
+    """The explanation of a product of reshaped arrays."""
+    place = placed({"a": g.a, "b": g.b}, g.device, g.queue)
+    a, b = place.arrays
+    layouts = [np.zeros(shape, x.dtype) for shape, x in ((one.left, a), (one.right, b))]  # not touched: no memory
+    found = explanation_of(matmul, *layouts, spec=g.spec, device=place.device)
+    if g.out is not None:
+        check_out(g.out, one.shape, np.result_type(a.dtype, b.dtype), "out")
+    found.choices.insert(0, f"arrays of shapes {a.shape} and {b.shape} are reshaped to matrices")
+    return found
 
 
 def _through_matmul(g: Given, factors: tuple[Any, Any]) -> dict[str, Any]:
@@ -111,10 +173,10 @@ def dot(
     wait_for: Any = None,
     spec: Any = None,
 ) -> Any:
-    """Dot product of two vectors, as ``numpy.dot``; matrices are multiplied with :func:`pydp.matmul`.
+    """Dot product of two vectors, as ``numpy.dot``; other arrays are multiplied with :func:`pydp.matmul`.
 
-    a, b: numbers or bools, vectors of equal length, any strides. If one of them has rank 2 or more, the result is the
-    matrix product; `b` has rank 2 at most then.
+    a, b: numbers or bools, vectors of equal length, any strides. Arrays of rank 2 or more are multiplied over the last
+    axis of `a` and the last but one axis of `b`; an array of rank 0 multiplies all elements of the other one.
     spec: a :class:`pydp.algorithms.reduce.policy.ReduceSpec` for vectors, a
     :class:`pydp.algorithms.matmul.spec.MatmulSpec` for matrices, or a mapping of some of its fields.
 
@@ -126,9 +188,8 @@ def dot(
     np.int64(32)
     """
     g = Given(**locals())
-    factors = _factors("dot", g)
-    if factors is not None:
-        return matmul(**_through_matmul(g, factors))
+    if _reshaped("dot", g) is not None:
+        return _product("dot", g)
     return _dot(a, b, out=out, device=device, queue=queue, wait_for=wait_for, spec=spec)
 
 
@@ -144,15 +205,14 @@ def inner(
 ) -> Any:
     """Inner product of two vectors, as ``numpy.inner``; matrices give ``pydp.matmul(a, b.T)``.
 
-    a, b, out, spec, dtypes and errors: see :func:`dot`.
+    Arrays of rank 2 or more are multiplied over their last axes. a, b, out, spec, dtypes and errors: see :func:`dot`.
 
     >>> pydp.inner(np.array([1, 2, 3]), np.array([4, 5, 6]))
     np.int64(32)
     """
     g = Given(**locals())
-    factors = _factors("inner", g)
-    if factors is not None:
-        return matmul(**_through_matmul(g, factors))
+    if _reshaped("inner", g) is not None:
+        return _product("inner", g)
     return _inner(a, b, out=out, device=device, queue=queue, wait_for=wait_for, spec=spec)
 
 
@@ -184,9 +244,9 @@ def explaining_product(name: str) -> Any:
     request = _dot_request if name == "dot" else _inner_request
 
     def explain(g: Given) -> Explanation:
-        factors = _factors(name, g)
+        factors, one = _factors(name, g), _reshaped(name, g)
         if factors is None:
-            return describe(request(g))
+            return describe(request(g)) if one is None else _explain_reshaped(g, one)
         found: Explanation = matmul.__pydp_explain__(given(matmul, (), _through_matmul(g, factors)))
         return found
 
@@ -342,12 +402,7 @@ def norm(
     sums = _vector_norm(**vars(_sums(g, place.field(place.arrays[0]), place.device, queue)))
     named = {"init": matrix.initial, "axis": matrix.other, "keepdims": keepdims, **place.where}
     found = reduce(sums, matrix.operator, **named)
-    if out is None:
-        found = place.returned(found)
-        return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
-    call = Call.begin({"x": found}, out=out, **place.where)
-    call.copy(call.input("x"), target := call.output(found.shape, found.dtype))
-    return call.finish(target)
+    return delivered(place, found, out)
 
 
 def _sums(g: Given, x: Any, device: Any, queue: Any) -> Given:

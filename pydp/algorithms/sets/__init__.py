@@ -66,6 +66,8 @@ def isin(
     place.after(wait_for)
     ordered = sort(place.field(place.arrays[1]), axis=None, **place.where)
     found = membership(given_element, ordered, inverted, **place.where, wait_for=wait_for, spec=spec)
+    if isinstance(found, Field):  # also of a number
+        found = place.returned(found)
     return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
 
 
