@@ -46,7 +46,7 @@ kernel void reduce_columns(global const ${source}* restrict x, const ulong offse
             y += count * step;
 % endif
         }
-        ${hooks.store(hook, last, "get_global_id(0)", "sum")}
+        ${hooks.store(hook, last, "get_global_id(0)", "sum", False)}
 % else:
         ${accumulator} sum;
         for (long i = 0; i < length;) {

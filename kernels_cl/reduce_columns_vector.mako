@@ -154,7 +154,7 @@ kernel ${one_lane} void reduce_columns(global const ${source}* restrict x, const
 <% at = "c" if unit else "c * column_step" %>
                 if (c < rest)
                     ${sum} = merge1(${sum}, closed1(start1(x[${at}]${f", y[{at}]" if hook["second"] else ""}), 1, (long) start + length, 0));
-                ${hooks.store(hook, last, "to + c", sum)}
+                ${hooks.store(hook, last, "to + c", sum, False)}
                 ++c;
 </%def>
 ## Prefetches vectors of row k of the next run.

@@ -144,9 +144,9 @@ static void finish(${", ".join(f"global {kind}* restrict r{k}" for k, kind in en
 % endif
 % endif
 </%def>
-<%def name="store(hook, last, at, sum)">\
+<%def name="store(hook, last, at, sum, bounded)">\
 % if last:
-finish(result, ${"other_result, " if len(hook["results"]) > 1 else ""}(ulong) (${at}), ${sum}, elements);\
+finish(result, ${"other_result, " if len(hook["results"]) > 1 else ""}(ulong) (${at}), ${sum}, ${"length[0]" if bounded else "elements"});\
 % else:
 result[${at}] = ${sum};\
 % endif

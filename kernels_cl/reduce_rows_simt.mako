@@ -137,7 +137,7 @@ kernel ${attribute} void reduce_rows(global const ${source}* restrict x, const u
 % endif
     if (lane == 0${" && count > 0" if bounded else ""})
 % if hook:
-        ${hooks.store(hook, last, "get_group_id(0)", "sum")}
+        ${hooks.store(hook, last, "get_group_id(0)", "sum", bounded)}
 % else:
         result[get_group_id(0)] = ${parts.seeded(initial, "sum")};
 % endif

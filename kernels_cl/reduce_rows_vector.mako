@@ -334,7 +334,7 @@ kernel ${one_lane} void reduce_rows(global const ${source}* restrict x, const ul
         ${parts.address("row", outer_dims)}
 % if hook:
         const tuple1 sum = folded(x + row_start, ${"y + row_start, " if hook["second"] else ""}step, count, (long) start);
-        ${hooks.store(hook, last, "row", "sum")}
+        ${hooks.store(hook, last, "row", "sum", bounded)}
 % else:
         ${accumulator} sum = folded(x + row_start, step, count);
 % endif

@@ -90,6 +90,77 @@ def test_reductions(device: Any, how: str) -> None:
         assert pydp.reduce(x, "max", init=-9, length=length, spec=spec).get() == y.max(initial=-9)
 
 
+NONE = {  # the results of no elements
+    **dict.fromkeys(("argmin", "argmax", "nanargmin", "nanargmax"), -1),
+    "min_max": (np.iinfo(np.int32).max, np.iinfo(np.int32).min),
+    **{name: getattr(np, name)(X[:0]) for name in ("any", "all", "count_nonzero", "sum", "prod", "nansum", "nanprod")},
+    **dict.fromkeys(("mean", "var", "std", "nanmean", "nanvar", "nanstd"), np.nan),
+    "logsumexp": -np.inf,
+    "norm": 0.0,
+}
+MASKED = ("any", "all", "sum", "prod", "nansum", "nanprod", "mean", "var", "std", "nanmean", "nanvar", "nanstd")
+
+
+@pytest.mark.parametrize("how", ["default", "parts", "lanes"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(one, marks=pytest.mark.oclgrind if one in ("argmax", "min_max", "any", "mean") else ())
+        for one in NONE
+    ],
+)
+def test_reductions_with_numpys_names(device: Any, name: str, how: str) -> None:
+    """Equal to the call with the first elements only."""
+    if how == "parts":
+        needs.vector_mapping(device, "vector")
+    lanes = {"mapping": "simt", "lanes": 32, "items": 2, "part": 128}
+    spec = {"default": None, "parts": {"mapping": "vector", "part": 64}, "lanes": lanes}[how]
+    function = getattr(pydp, name)
+    dtype = np.float32 if name.startswith("nan") or name == "logsumexp" else np.int32
+    none, values = NONE[name], X.astype(dtype)
+    if dtype == np.float32:
+        values[::7] = np.nan if name != "logsumexp" else 4
+    mask = np.arange(N) % 3 != 1
+    x, where = pydp.field(values), pydp.field(mask)
+    for n in LENGTHS:
+        m = min(max(n, 0), N)
+        length = pydp.full((), n, np.int64)
+        masks: list[dict[str, Any]] = [{}, {"where": True}] if name in MASKED else [{}]
+        for given in masks:
+            taken = {"where": mask[:m]} if given else {}
+            found = function(x, length=length, spec=spec, **({"where": where} if given else {}))
+            want = function(values[:m], spec=spec, **taken) if m else none
+            for one, other in zip(
+                found if isinstance(found, tuple) else [found], want if isinstance(want, tuple) else [want], strict=True
+            ):
+                assert one.shape == () and one.dtype == (np.asarray(other).dtype if m else one.dtype)
+                rounding = 4 * np.finfo(one.dtype).eps if one.dtype.kind == "f" else 0  # other parts are added
+                np.testing.assert_allclose(one.get(), other, rtol=rounding)
+
+
+def test_lengths_of_reductions_with_numpys_names(device: Any) -> None:
+    square, n = X.reshape(20, 35).T, 301
+    first = square.reshape(-1)[:n]
+    assert pydp.argmax(square, length=n) == np.argmax(first)
+    assert pydp.mean(square, length=n, keepdims=True).shape == (1, 1)
+    assert pydp.sum(square, where=square > 0, length=n) == first[first > 0].sum()
+    assert pydp.count_nonzero(square[::2], length=n) == np.count_nonzero(square[::2].reshape(-1)[:n])
+    assert pydp.max(X, initial=-9, length=n) == X[:n].max() and pydp.prod(X[:3], length=2) == X[:2].prod()
+    row = np.arange(20) % 2 == 0  # broadcast
+    assert pydp.any(square, where=row, length=3) == np.any(square.reshape(-1)[:3], where=row[:3])
+    out = pydp.full((), 7, np.int64)
+    assert pydp.argmin(pydp.field(X), length=0, out=out) is out and out.get() == -1
+    assert "folds 700 elements" in str(pydp.explain(pydp.mean, X, length=9))
+    for call, match in (
+        (lambda: pydp.mean(X, length=N + 1), f"length is {N + 1}; 0 to {N}"),
+        (lambda: pydp.argmax(square, axis=0, length=3), "axis is 0, but length= needs a reduction over all axes"),
+        (lambda: pydp.nanmin(X, length=3), "nanmin with length= needs initial="),
+        (lambda: pydp.norm(square, 1, length=3), "None is accepted"),
+    ):
+        with pytest.raises(pydp.InvalidArgument, match=match):
+            call()
+
+
 def test_a_chain_does_not_wait(device: Any, monkeypatch: Any) -> None:
     def waited(self: DeferredShape) -> None:
         raise AssertionError("the call waits for a length")
@@ -101,7 +172,9 @@ def test_a_chain_does_not_wait(device: Any, monkeypatch: Any) -> None:
         keys, _ = pydp.run_length_encode(kept, count=runs, length=count)
         total, largest = pydp.reduce(kept, length=count), pydp.reduce(keys, "max", init=0, length=runs)
         sums = pydp.scan(kept, length=count)
+        mean, place = pydp.mean(kept, length=count), pydp.argmax(keys, length=runs)
     right = X[X > 0]
+    assert mean.get() == right.mean() and keys[int(place)] == 3
     assert total.get() == right.sum() and largest.get() == 3 and len(kept) == right.size
     np.testing.assert_array_equal(sums.get(), np.cumsum(right))
     np.testing.assert_array_equal(pydp.unique(kept, length=pydp.full((), 40, np.int64)).get(), np.unique(right[:40]))

@@ -8,7 +8,7 @@ last one stores the results.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -38,9 +38,10 @@ class Hooks:
     """A reduction for reduce_hooks.mako, which explains the fields.
 
     name: the public function, for messages. kind: the def of the template. members: (name, dtype, one for each lane) of
-    the accumulator. results: their dtypes. empty: the values of an empty fold; None: it raises InvalidArgument. run:
-    the dtype of the values in a run. chain: the maximum elements of a run. operator: a named operator, or "nanmin" or
-    "nanmax". The other fields are parameters of the kind.
+    the accumulator. results: their dtypes. empty: the values of an empty fold; None: it raises InvalidArgument.
+    unknown_empty: these values if the number of elements is only on the device; None: `empty`. run: the dtype of the
+    values in a run. chain: the maximum elements of a run. operator: a named operator, or "nanmin" or "nanmax". The
+    other fields are parameters of the kind.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Hooks:
     results: tuple[np.dtype, ...]
     finish: str
     empty: tuple[Any, ...] | None = None
+    unknown_empty: tuple[Any, ...] | None = None
     run: np.dtype | None = None
     chain: int = 1024
     operator: str = "+"
@@ -74,13 +76,15 @@ class Hooks:
 
 @dataclass(frozen=True)
 class HookedPlan:
-    """The launches of a reduction with hooks. steps: empty if there are no results or no elements to fold."""
+    """The launches of a reduction with hooks. steps: empty if there are no results or no elements to fold. values: of
+    the results without elements."""
 
     hooks: Hooks
     elements: int
     steps: tuple[Step, ...]
     empty: bool
     choice: Choice | None
+    values: tuple[Any, ...] = ()
 
 
 @cached_plan
@@ -92,19 +96,24 @@ def plan(
     strides: tuple[int, ...],
     axes: tuple[int, ...],
     hooks: Hooks,
+    bounded: bool,
     spec: Any,
 ) -> HookedPlan:
-    """The plan for reducing `axes` of one input, or of two with the same shape and strides."""
+    """The plan for reducing `axes` of one input, or of two with the same shape and strides. bounded: the kernels read
+    the number of elements; there is one axis."""
     for dtype in (source, *(() if second is None else (second,)), *hooks.results):
         check_supported(dtype, device, hooks.name)
     check_kept_whole(hooks.accumulator, device)
     reduced = [(shape[a], strides[a]) for a in axes]
     kept = [(shape[a], strides[a]) for a in range(len(shape)) if a not in axes]
     n, count = (int(np.prod([size for size, _ in dims], dtype=object)) for dims in (reduced, kept))
+    values = hooks.unknown_empty if bounded and hooks.unknown_empty is not None else hooks.empty
+    if bounded and values is None:
+        raise InvalidArgument(f"{hooks.name} with length= needs initial=, the result if length is 0")
     if count == 0 or n == 0:
-        if n == 0 and (count or hooks.indexed) and hooks.empty is None:
+        if n == 0 and (count or hooks.indexed) and values is None:
             raise InvalidArgument(f"{hooks.name} of an empty array has no result; at least one element is needed")
-        return HookedPlan(hooks, n, (), n == 0 and count > 0, None)
+        return HookedPlan(hooks, n, (), n == 0 and count > 0, None, values or ())
     problem = ReduceProblem(
         dtype_text(source),
         size_class(n),
@@ -117,15 +126,22 @@ def plan(
     limit = device.profile.loop_limit
     choice = within_loops(limit, call_budget(limit, 0, hooks.name), choose(FAMILY, device, problem, spec))
     actions = list(passes(kept, reduced, choice.spec, not hooks.indexed))
-    steps = [
-        _step(device, action, choice.spec, hooks, *((source, second) if action is actions[0] else (None, None)))
-        for action in actions
-    ]
-    return HookedPlan(hooks, n, tuple(steps), False, choice)
+    steps, unit = [], 1
+    for action in actions:
+        one, other = (source, second) if action is actions[0] else (None, None)
+        steps.append(replace(_step(device, action, choice.spec, hooks, one, other, bounded), unit=unit))
+        unit *= action.part
+    return HookedPlan(hooks, n, tuple(steps), False, choice, values or ())
 
 
 def _step(
-    device: Any, action: Pass, spec: ReduceSpec, hooks: Hooks, source: np.dtype | None, second: np.dtype | None
+    device: Any,
+    action: Pass,
+    spec: ReduceSpec,
+    hooks: Hooks,
+    source: np.dtype | None,
+    second: np.dtype | None,
+    bounded: bool,
 ) -> Step:
     """The kernel of one pass; without `source`, it merges accumulators."""
     outer = action.outer or ((1, 0),)
@@ -140,6 +156,7 @@ def _step(
     params: dict[str, object] = {
         **WITHOUT_HOOKS,
         **UNBOUNDED,
+        "bounded": bounded,
         "declarations": c_declarations([*_dtypes(hooks), *(d for d in (source, second) if d is not None)]),
         "operator": _operator_text(hooks, width),
         "source": given,
@@ -295,13 +312,19 @@ def named_operator(name: str, dtype: np.dtype) -> Operator:
     return Operator(name, dtype, scalar, vector, operands_in_order=False)
 
 
-def run(call: Call, plan: HookedPlan, sources: Sequence[Operand], results: Sequence[Operand]) -> None:
-    """Enqueue the launches of a plan. The sources have the same strides."""
+def run(
+    call: Call,
+    plan: HookedPlan,
+    sources: Sequence[Operand],
+    results: Sequence[Operand],
+    length: Operand | None = None,
+) -> None:
+    """Enqueue the launches of a plan. The sources have the same strides. length: the number of elements, of a bounded
+    plan."""
     if plan.empty:
-        for result, value in zip(results, plan.hooks.empty or (), strict=True):
+        for result, value in zip(results, plan.values, strict=True):
             place = call.temporary((), result.dtype)
-            pattern = np.asarray(value).astype(result.dtype).reshape(1)
-            call.enqueue(cl.enqueue_fill_buffer, place, pattern=pattern, offset=0, size=result.dtype.itemsize)
+            _fill(call, place, value)
             call.copy(place, result)
         return
     if not plan.steps:
@@ -312,6 +335,9 @@ def run(call: Call, plan: HookedPlan, sources: Sequence[Operand], results: Seque
         else call.temporary(one.shape, one.dtype)
         for one in results
     ]
+    if length is not None:  # the kernels store no results if there are no elements
+        for target, value in zip(targets, plan.values, strict=True):
+            _fill(call, target, value)
     given, *others = sources
     more: tuple[Any, ...] = tuple(value for one in others for value in (one, np.uint64(one.offset)))
     for step in plan.steps:
@@ -330,8 +356,15 @@ def run(call: Call, plan: HookedPlan, sources: Sequence[Operand], results: Seque
             *step.dims,
             *more,
             *end,
+            *(() if length is None else (length, np.uint64(step.unit))),
         )
         given, more = to, ()
     for target, result in zip(targets, results, strict=True):
         if target is not result:
             call.copy(target, result)
+
+
+def _fill(call: Call, place: Operand, value: Any) -> None:
+    """Enqueue the store of one value."""
+    pattern = np.asarray(value).astype(place.dtype).reshape(1)
+    call.enqueue(cl.enqueue_fill_buffer, place, pattern=pattern, offset=0, size=place.dtype.itemsize)

@@ -8,10 +8,9 @@ import numpy as np
 
 from pydp.algorithms.reduce import reduce
 from pydp.algorithms.reduce.hooks import Hooks
-from pydp.algorithms.reductions.run import Request, check_kind, mask_of, perform
+from pydp.algorithms.reductions.run import Request, check_kind, limited, mask_of, perform
 from pydp.algorithms.reductions.sums import check_initial, fold_request, identity, masked_fold
 from pydp.model.explanation import Given
-from pydp.runtime.recording import recorded
 
 _ACCEPTED = "bool, integers and floats"
 
@@ -27,11 +26,12 @@ def position(name: str, sign: str, nan: str) -> Any:
         finish = "index of number" if floats and nan == "last" else "index"
         # In vectors, the number of an element in its run has as many bytes as the element.
         chain = 64 if dtype.itemsize == 1 else 1024
+        result = (np.dtype(np.int64),)
         return Hooks(
-            name, "position", members, (np.dtype(np.int64),), finish, chain=chain, sign=sign, nan=nan if floats else ""
+            name, "position", members, result, finish, None, (-1,), chain=chain, sign=sign, nan=nan if floats else ""
         )
 
-    return lambda g: Request(name, {"x": g.x}, hooks, g.axis, g.keepdims, g.where, g.spec)
+    return lambda g: Request.of(g, name, {"x": g.x}, hooks)
 
 
 argmin_request = position("argmin", "<", "first")
@@ -40,12 +40,13 @@ nanargmin_request = position("nanargmin", "<", "last")
 nanargmax_request = position("nanargmax", ">", "last")
 
 
-@recorded
+@limited
 def argmin(
     x: Any,
     axis: int | None = None,
     *,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -56,6 +57,7 @@ def argmin(
 
     x: bool, integers or floats, of any shape and strides. axis: an integer, or None for the index in C order of all
     elements. keepdims: keep the reduced axes, with size 1. out: int64 array for the result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`. The index of no elements is -1.
 
     The result has dtype int64. Raises InvalidArgument for other dtypes, for invalid axes, and if there are no elements.
 
@@ -65,12 +67,13 @@ def argmin(
     return perform(argmin_request(Given(**locals())))
 
 
-@recorded
+@limited
 def argmax(
     x: Any,
     axis: int | None = None,
     *,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -81,6 +84,7 @@ def argmax(
 
     x: bool, integers or floats, of any shape and strides. axis: an integer, or None for the index in C order of all
     elements. keepdims: keep the reduced axes, with size 1. out: int64 array for the result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`. The index of no elements is -1.
 
     The result has dtype int64. Raises InvalidArgument for other dtypes, for invalid axes, and if there are no elements.
 
@@ -90,12 +94,13 @@ def argmax(
     return perform(argmax_request(Given(**locals())))
 
 
-@recorded
+@limited
 def nanargmin(
     x: Any,
     axis: int | None = None,
     *,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -113,12 +118,13 @@ def nanargmin(
     return perform(nanargmin_request(Given(**locals())))
 
 
-@recorded
+@limited
 def nanargmax(
     x: Any,
     axis: int | None = None,
     *,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -144,17 +150,19 @@ def min_max_request(g: Given) -> Request:
         check_kind("min_max", dtype, "biuf", _ACCEPTED)
         members = (("low", dtype, True), ("high", dtype, True))
         nan = "first" if dtype.kind == "f" else ""
-        return Hooks("min_max", "bounds", members, (dtype, dtype), "both", nan=nan)
+        ends = identity("min", dtype), identity("max", dtype)
+        return Hooks("min_max", "bounds", members, (dtype, dtype), "both", None, ends, nan=nan)
 
-    return Request("min_max", {"x": g.x}, hooks, g.axis, g.keepdims, g.where, g.spec, outputs=2)
+    return Request.of(g, "min_max", {"x": g.x}, hooks, outputs=2)
 
 
-@recorded
+@limited
 def min_max(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
     *,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -165,6 +173,8 @@ def min_max(
 
     x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
     keepdims: keep the reduced axes, with size 1. out: a tuple of two arrays of the dtype of `x` for the results.
+    length: only the first `length` elements count, see :func:`pydp.reduce`. The results of no
+    elements are then (inf, -inf), or the largest and the smallest integer.
 
     Returns (minimum, maximum), of the dtype of `x`. Raises InvalidArgument for other dtypes, for invalid axes, and if
     there are no elements.
@@ -192,7 +202,7 @@ def skipping_request(name: str) -> Any:
             members = (("value", dtype, True),)
             return Hooks(name, "value", members, (dtype,), "own", empty, operator=operator, skips=skips, start=start)
 
-        return Request(name, {"x": g.x, "where": mask}, hooks, g.axis, g.keepdims, g.where, g.spec, initial=initial)
+        return Request.of(g, name, {"x": g.x, "where": mask}, hooks, initial=initial)
 
     return build
 
@@ -201,7 +211,7 @@ nanmin_request = skipping_request("nanmin")
 nanmax_request = skipping_request("nanmax")
 
 
-@recorded
+@limited
 def nanmin(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
@@ -209,6 +219,7 @@ def nanmin(
     where: Any = None,
     initial: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -221,6 +232,7 @@ def nanmin(
     initial: the first value, see `init` of :func:`pydp.reduce`. It is the result if there are no elements that are not
     NaN. where: bools that broadcast to `x`; only elements where they are true count. It needs `initial`. keepdims: keep
     the reduced axes, with size 1. out: array of the dtype of `x` for the result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`. It needs `initial`.
 
     Raises InvalidArgument for other dtypes, for invalid axes, and if there are no elements and no `initial`.
 
@@ -230,7 +242,7 @@ def nanmin(
     return perform(nanmin_request(Given(**locals())))
 
 
-@recorded
+@limited
 def nanmax(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
@@ -238,6 +250,7 @@ def nanmax(
     where: Any = None,
     initial: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -250,6 +263,7 @@ def nanmax(
     initial: the first value, see `init` of :func:`pydp.reduce`. It is the result if there are no elements that are not
     NaN. where: bools that broadcast to `x`; only elements where they are true count. It needs `initial`. keepdims: keep
     the reduced axes, with size 1. out: array of the dtype of `x` for the result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`. It needs `initial`.
 
     Raises InvalidArgument for other dtypes, for invalid axes, and if there are no elements and no `initial`.
 
@@ -270,6 +284,7 @@ def min(
     where: Any = None,
     initial: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -281,6 +296,7 @@ def min(
     initial: the first value, see `init` of :func:`pydp.reduce`. It is the result if there are no elements. where: bools
     that broadcast to `x`; only elements where they are true count. It needs `initial`.
     x, axis, keepdims, out, spec, errors: see :func:`pydp.reduce`.
+    length: only the first `length` elements count, see :func:`pydp.reduce`. It needs `initial`.
 
     >>> pydp.min(np.array([[3, 1], [0, 2]]), axis=1)
     array([1, 0])
@@ -288,7 +304,7 @@ def min(
     if mask_of(where) is not None:
         return _masked_min(**locals())
     named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return reduce(x, "min", axis=axis, keepdims=keepdims, init=initial, out=out, **named)
+    return reduce(x, "min", axis=axis, keepdims=keepdims, init=initial, length=length, out=out, **named)
 
 
 def max(
@@ -298,6 +314,7 @@ def max(
     where: Any = None,
     initial: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -309,6 +326,7 @@ def max(
     initial: the first value, see `init` of :func:`pydp.reduce`. It is the result if there are no elements. where: bools
     that broadcast to `x`; only elements where they are true count. It needs `initial`.
     x, axis, keepdims, out, spec, errors: see :func:`pydp.reduce`.
+    length: only the first `length` elements count, see :func:`pydp.reduce`. It needs `initial`.
 
     >>> pydp.max(np.array([[3, 1], [0, 2]]), axis=1)
     array([3, 2])
@@ -316,4 +334,4 @@ def max(
     if mask_of(where) is not None:
         return _masked_max(**locals())
     named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-    return reduce(x, "max", axis=axis, keepdims=keepdims, init=initial, out=out, **named)
+    return reduce(x, "max", axis=axis, keepdims=keepdims, init=initial, length=length, out=out, **named)

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.reduce.hooks import Hooks
-from pydp.algorithms.reductions.run import Request, check_kind, mask_of, perform
+from pydp.algorithms.reductions.run import Request, check_kind, limited, mask_of, perform
 from pydp.model.explanation import Given
-from pydp.runtime.recording import recorded
 
 _INT = np.dtype(np.int32)
 
@@ -33,7 +32,7 @@ def _request(name: str, operator: str, member: Any, finish: str, result: Any, em
 
     def build(g: Given) -> Request:
         inputs = {"x": g.x, "where": mask_of(vars(g).get("where"))}
-        return Request(name, inputs, hooks, g.axis, g.keepdims, g.where, g.spec)
+        return Request.of(g, name, inputs, hooks)
 
     return build
 
@@ -43,13 +42,14 @@ all_request = _request("all", "&", _INT, "test", np.bool_, True)
 count_nonzero_request = _request("count_nonzero", "+", np.int64, "own", np.int64, 0)
 
 
-@recorded
+@limited
 def any(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
     *,
     where: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -61,6 +61,7 @@ def any(
     x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
     keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true
     count. out: bool array for the result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`.
 
     The result has dtype bool; it is False if there are no elements. Raises InvalidArgument for other dtypes and for
     invalid axes. All elements are read.
@@ -71,13 +72,14 @@ def any(
     return perform(any_request(Given(**locals())))
 
 
-@recorded
+@limited
 def all(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
     *,
     where: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -89,6 +91,7 @@ def all(
     x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
     keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true
     count. out: bool array for the result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`.
 
     The result has dtype bool; it is True if there are no elements. Raises InvalidArgument for other dtypes and for
     invalid axes. All elements are read.
@@ -99,12 +102,13 @@ def all(
     return perform(all_request(Given(**locals())))
 
 
-@recorded
+@limited
 def count_nonzero(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
     *,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -115,6 +119,7 @@ def count_nonzero(
 
     x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
     keepdims: keep the reduced axes, with size 1. out: int64 array for the result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`.
 
     The result has dtype int64. Raises InvalidArgument for other dtypes and for invalid axes.
 

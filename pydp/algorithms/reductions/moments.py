@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.reduce.hooks import Hooks
-from pydp.algorithms.reductions.run import Request, float_result, mask_of, perform, widest_float
+from pydp.algorithms.reductions.run import Request, float_result, limited, mask_of, perform, widest_float
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Given
-from pydp.runtime.recording import recorded
 
 # Elements that are added before the sum goes into an accumulator: in their own precision, and in float64.
 _RUN, _WIDE_RUN = 16, 128
@@ -35,9 +34,10 @@ def _mean(name: str, g: Given, nan: bool) -> Request:
         members = (("value", own, True), *((("count", np.dtype(np.int64), True),) if skips else ()))
         finish = "mean of counted" if skips else "mean"
         chain = _chain(source, run)
-        return Hooks(name, "value", members, (result,), finish, (np.nan,), run, chain, skips=skips, counted=bool(skips))
+        more: dict[str, Any] = {"run": run, "chain": chain, "skips": skips, "counted": bool(skips)}
+        return Hooks(name, "value", members, (result,), finish, (np.nan,), **more)
 
-    return Request(name, _inputs(g), hooks, g.axis, g.keepdims, g.where, g.spec)
+    return Request.of(g, name, _inputs(g), hooks)
 
 
 def _types(device: Any, source: np.dtype, result: np.dtype) -> tuple[np.dtype, np.dtype]:
@@ -82,9 +82,10 @@ def _spread(name: str, finish: str, nan: bool) -> Any:
             low = (("low", own, True),) if wide == np.float32 else ()
             members = (("mean", own, True), *low, ("square", wide, True), count)
             chain = _chain(source, run)
-            return Hooks(name, "moments", members, (result,), finish, (np.nan,), run, chain, skips=skips, ddof=ddof)
+            more: dict[str, Any] = {"run": run, "chain": chain, "skips": skips, "ddof": ddof}
+            return Hooks(name, "moments", members, (result,), finish, (np.nan,), **more)
 
-        return Request(name, _inputs(g), hooks, g.axis, g.keepdims, g.where, g.spec)
+        return Request.of(g, name, _inputs(g), hooks)
 
     return build
 
@@ -120,7 +121,7 @@ nanvar_request = _spread("nanvar", "variance", True)
 nanstd_request = _spread("nanstd", "deviation", True)
 
 
-@recorded
+@limited
 def mean(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
@@ -128,6 +129,7 @@ def mean(
     dtype: Any = None,
     where: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -140,6 +142,7 @@ def mean(
     the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the reduced
     axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. out: array for the
     result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`.
 
     Elements are added as float64, complex numbers in the dtype of the result. On GPUs, float32 and float16 are added as
     float32 in runs of 16 elements, and the sums of runs as float64 (on devices without float64, as float32). It is NaN
@@ -152,7 +155,7 @@ def mean(
     return perform(mean_request(Given(**locals())))
 
 
-@recorded
+@limited
 def var(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
@@ -162,6 +165,7 @@ def var(
     correction: float | None = None,
     where: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -175,6 +179,7 @@ def var(
     else float64. keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where
     they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite.
     correction: another name of ddof. out: array for the result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`.
 
     One pass: means and squared deviations of runs of 16 elements are merged (Chan, Golub, LeVeque: Updating formulae
     and a pairwise algorithm for computing sample variances, 1979), so a large mean does not cancel digits. The dtypes
@@ -189,7 +194,7 @@ def var(
     return perform(var_request(Given(**locals())))
 
 
-@recorded
+@limited
 def std(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
@@ -199,6 +204,7 @@ def std(
     correction: float | None = None,
     where: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -212,6 +218,7 @@ def std(
     else float64. keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where
     they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN or infinite.
     correction: another name of ddof. out: array for the result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`.
 
     It is the square root of :func:`var`. It is NaN if there are no elements, without a warning. Raises InvalidArgument
     for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the result has this
@@ -223,7 +230,7 @@ def std(
     return perform(std_request(Given(**locals())))
 
 
-@recorded
+@limited
 def nanmean(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
@@ -231,6 +238,7 @@ def nanmean(
     dtype: Any = None,
     where: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -243,6 +251,7 @@ def nanmean(
     the dtype of the result; the default is the dtype of `x` if it is a float, else float64. keepdims: keep the reduced
     axes, with size 1. where: bools that broadcast to `x`; only elements where they are true count. out: array for the
     result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`.
 
     See :func:`mean` for the accuracy. It is NaN if there are no elements that are not NaN, without a warning. Raises
     InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the
@@ -254,7 +263,7 @@ def nanmean(
     return perform(nanmean_request(Given(**locals())))
 
 
-@recorded
+@limited
 def nanvar(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
@@ -264,6 +273,7 @@ def nanvar(
     correction: float | None = None,
     where: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -278,6 +288,7 @@ def nanvar(
     they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN for
     floats, and NaN or infinite for other dtypes, as in NumPy.
     correction: another name of ddof. out: array for the result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`.
 
     See :func:`var` for the accuracy. It is NaN if there are no elements that are not NaN, without a warning. Raises
     InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64 and the
@@ -289,7 +300,7 @@ def nanvar(
     return perform(nanvar_request(Given(**locals())))
 
 
-@recorded
+@limited
 def nanstd(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
@@ -299,6 +310,7 @@ def nanstd(
     correction: float | None = None,
     where: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -313,6 +325,7 @@ def nanstd(
     they are true count. ddof: the divisor is n - ddof for n elements; a result with n <= ddof is NaN for
     floats, and NaN or infinite for other dtypes, as in NumPy.
     correction: another name of ddof. out: array for the result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`.
 
     It is the square root of :func:`nanvar`. It is NaN if there are no elements that are not NaN, without a warning.
     Raises InvalidArgument for other dtypes and for invalid axes, and UnsupportedOnDevice if the device lacks float64

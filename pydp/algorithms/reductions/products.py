@@ -12,7 +12,7 @@ from pydp.algorithms.composed import delivered, explanation_of, placed
 from pydp.algorithms.matmul import matmul
 from pydp.algorithms.reduce import reduce
 from pydp.algorithms.reduce.hooks import Hooks
-from pydp.algorithms.reductions.run import Request, check_kind, describe, float_result, perform, widest_float
+from pydp.algorithms.reductions.run import Request, check_kind, describe, float_result, limited, perform, widest_float
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, given
 from pydp.runtime.placement import check_out, normal_input
@@ -40,9 +40,7 @@ def _product_hooks(name: str, load: str) -> Any:
             run = np.dtype(np.float32) if result == np.float16 else result
             own = widest_float(device) if result.kind == "f" else result
         finish = "test" if result.kind == "b" else "own"
-        return Hooks(
-            name, "value", (("value", own, True),), (result,), finish, (0,), run, chain, operator=operator, load=how
-        )
+        return Hooks(name, "value", (("value", own, True),), (result,), finish, (0,), None, run, chain, operator, how)
 
     return hooks
 
@@ -305,6 +303,8 @@ def _matrix_of(g: Given) -> _Matrix | None:
         )
     if not known or g.ord not in _MATRIX_NORMS:
         raise InvalidArgument(f"ord is {g.ord!r}; None, 'fro', 1, -1, inf and -inf are accepted for matrices")
+    if g.length is not None:
+        raise InvalidArgument(f"length is {g.length!r}, but ord={g.ord!r} of a matrix reads all of x; None is accepted")
     summed, operator = _MATRIX_NORMS[g.ord]
     axis, other = (rows, columns) if summed == 0 else (columns, rows)
     return _Matrix(axis, other if switch(g.keepdims, "keepdims") or other < axis else other - 1, operator)
@@ -334,11 +334,9 @@ def norm_request(g: Given) -> Request:
             run = np.dtype(np.int32)
         empty = None if operator == "min" else (np.inf if finish == "power root" and order < 0 else 0,)
         members = (("value", own, True),)
-        return Hooks(
-            "norm", "value", members, (result,), finish, empty, run, _RUN, operator=operator, load=load, power=order
-        )
+        return Hooks("norm", "value", members, (result,), finish, empty, None, run, _RUN, operator, load, power=order)
 
-    return Request("norm", {"x": x}, hooks, g.axis, g.keepdims, g.where, g.spec)
+    return Request.of(g, "norm", {"x": x}, hooks)
 
 
 def _order_of(order: Any) -> float:
@@ -355,7 +353,7 @@ def _order_of(order: Any) -> float:
         ) from None
 
 
-@recorded
+@limited
 def _vector_norm(x: Any, **named: Any) -> Any:
     return perform(norm_request(Given(x=x, **named)))
 
@@ -366,6 +364,7 @@ def norm(
     axis: int | tuple[int, int] | None = None,
     *,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -383,6 +382,7 @@ def norm(
     raised to p, raised to 1 / p). For matrices: None or "fro" (square root of the sum of squares), 1 or -1 (largest or
     smallest sum of the magnitudes of a column), inf or -inf (the same of a row). The norms 2, -2 and "nuc" of matrices
     need singular values, which pydp does not compute.
+    length: only the first `length` elements count, see :func:`pydp.reduce`.
 
     The result has the dtype of `x` if it is a float, its real dtype if it is complex, else float64. Raises
     InvalidArgument for other orders, dtypes and axes, and for ord=-inf of no elements.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, by_key, switch
+from pydp.algorithms.lengths import check_limit, length_of, limit, whole
 from pydp.algorithms.pieces import needed
 from pydp.algorithms.reduce import axes_of, described_pass
 from pydp.algorithms.reduce.hooks import HookedPlan, Hooks, named_operator, plan, run
@@ -21,6 +23,7 @@ from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
 from pydp.runtime.placement import normal_input, wait_on_host
+from pydp.runtime.recording import recorded
 
 FLOATS = (np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64))
 
@@ -31,7 +34,8 @@ class Request:
 
     hooks: makes the hooks from the device and the dtypes of the inputs. flat: fold all elements of both arrays in C
     order, whatever their shapes are. initial: a first value that the operator of the hooks combines with each
-    result: a value, or a Field or pyopencl Array of one element; None for no such value.
+    result: a value, or a Field or pyopencl Array of one element; None for no such value. length: see
+    :mod:`pydp.algorithms.lengths`.
     """
 
     name: str
@@ -44,6 +48,28 @@ class Request:
     outputs: int = 1
     flat: bool = False
     initial: Any = None
+    length: Any = None
+
+    @classmethod
+    def of(cls, g: Given, name: str, inputs: Mapping[str, Any], hooks: Any, **more: Any) -> Request:
+        """The request of a call with the arguments axis, keepdims, length and spec."""
+        inputs = {which: whole(one, g.length) for which, one in inputs.items()}
+        return cls(name, inputs, hooks, g.axis, g.keepdims, g.where, g.spec, length=g.length, **more)
+
+
+def limited(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator of functions with the arguments `x` and ``length=``: calls are recorded, and a call with a length takes
+    all memory of a result whose length only the device knows, so that it does not wait for it."""
+    ready = recorded(function)
+
+    @functools.wraps(function)
+    def call(x: Any, *args: Any, **named: Any) -> Any:
+        if named.get("length") is not None:
+            x = whole(x, named["length"])
+            named = {name: whole(one, True) if name == "where" else one for name, one in named.items()}
+        return ready(x, *args, **named)
+
+    return call
 
 
 @dataclass(frozen=True)
@@ -63,12 +89,14 @@ class _Prepared:
 
 def _prepare(request: Request) -> _Prepared:
     first, *others = (value for name, value in request.inputs.items() if value is not None or name == "x")
+    length = length_of(request.length)
     if needed(request.where, first, *others):
         raise OutOfResources(
             f"{request.name} is given {first.nbytes} bytes, more than the device's largest buffer; reduce parts of x"
         )
     device_initial = request.initial if request.initial is not None and is_device_init(request.initial) else None
-    call = Call.begin({**request.inputs, "initial": device_initial}, outputs=request.outputs, **request.where)
+    arrays = {**request.inputs, "initial": device_initial, "length": length}
+    call = Call.begin(arrays, outputs=request.outputs, **request.where)
     inputs = [call.input(name) for name, value in request.inputs.items() if value is not None or name == "x"]
     keepdims = switch(request.keepdims, "keepdims")
     hooks = request.hooks(call.device, tuple(one.dtype for one in inputs))
@@ -79,12 +107,19 @@ def _prepare(request: Request) -> _Prepared:
     shape = tuple(1 if k in axes else size for k, size in enumerate(x.shape) if keepdims or k not in axes)
     if len(inputs) > 1 and not request.flat:
         inputs = [x, _broadcast(inputs[1], x)]
-    sources = _aligned(inputs, axes, hooks.indexed)
-    if len(sources[0].shape) != len(x.shape):
+    if length is not None:
+        check_limit(length, x.size)
+        if len(axes) != len(x.shape):
+            raise InvalidArgument(
+                f"axis is {request.axis!r}, but length= needs a reduction over all axes; None is accepted"
+            )
+    sources = _aligned(inputs, axes, hooks.indexed, length is not None)
+    if len(sources[0].shape) != len(x.shape) or length is not None:
         axes = (0,)
     second = sources[1].dtype if len(sources) > 1 else None
     x = sources[0]
-    found = plan(call.device, x.dtype, second, x.shape, x.strides, axes, hooks, by_key(request.spec))
+    described = (x.dtype, second, x.shape, x.strides, axes, hooks, length is not None)
+    found = plan(call.device, *described, by_key(request.spec))
     initial = None
     if request.initial is not None:
         dtype = hooks.results[0]
@@ -107,16 +142,23 @@ def _broadcast(y: Operand, x: Operand) -> Operand:
     return y.view(x.shape, (0,) * added + tuple(step if size == whole else 0 for size, step, whole in steps))
 
 
-def _aligned(inputs: list[Operand], axes: tuple[int, ...], indexed: bool) -> list[Operand]:
+def _aligned(inputs: list[Operand], axes: tuple[int, ...], indexed: bool, bounded: bool) -> list[Operand]:
     """The inputs with equal strides: as they are, or as if copied to C order. An index counts elements in C order, so
-    the axes of a fold with an index must be one axis in memory."""
+    the axes of a fold with an index must be one axis in memory. bounded: the first elements in C order count, so all
+    axes become one."""
     x = inputs[0]
     alike = all(
         one.shape == x.shape
         and all(a == b or size == 1 for a, b, size in zip(one.strides, x.strides, x.shape, strict=True))
         for one in inputs
     )
-    if alike and not (indexed and len(collapse([(x.shape[a], x.strides[a]) for a in axes])) > 1):
+    merged = collapse([(x.shape[a], x.strides[a]) for a in axes])
+    if bounded:
+        step = merged[0][1] if merged and alike else 1
+        if alike and len(merged) < 2:
+            return [one.view((x.size,), (step,)) for one in inputs]
+        return [one.view((x.size,), (1,)) for one in inputs]
+    if alike and not (indexed and len(merged) > 1):
         return [one.view(x.shape, x.strides) for one in inputs]
     shape = x.shape if all(one.shape == x.shape for one in inputs) else (x.size,)
     return [one.view(shape, c_strides(shape)) for one in inputs]
@@ -141,7 +183,8 @@ def perform(request: Request) -> Any:
     if ready.plan.steps:
         pairs = zip(ready.inputs, sources, strict=True)
         sources = [call.contiguous(one).view(to.shape, to.strides) if _moved(one, to) else to for one, to in pairs]
-    run(call, ready.plan, sources, results)
+    length = limit(call, ready.inputs[0].size) if request.length is not None and ready.plan.steps else None
+    run(call, ready.plan, sources, results, length)
     if ready.initial is not None:
         combine = named_operator(ready.plan.hooks.operator, results[0].dtype).function("evaluate")
         elementwise.apply(call, "call", [ready.initial, results[0]], results[0], function=combine)

@@ -11,11 +11,10 @@ from pydp.algorithms.composed import explanation_of
 from pydp.algorithms.reduce import reduce
 from pydp.algorithms.reduce.hooks import Hooks
 from pydp.algorithms.reduce.plan import result_dtype
-from pydp.algorithms.reductions.run import Request, check_kind, float_result, mask_of, perform
+from pydp.algorithms.reductions.run import Request, check_kind, float_result, limited, mask_of, perform
 from pydp.dtypes import native
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given
-from pydp.runtime.recording import recorded
 
 _ACCEPTED = {"+": ("biufc", "numbers"), "*": ("biufc", "numbers")}  # else: dtypes with an order
 _ORDERED = ("biuf", "bool, integers and floats")
@@ -45,11 +44,11 @@ def fold_request(name: str, operator: str, nan: bool) -> Any:
             chain = 16 if run.kind in "fc" and operator in _ACCEPTED else 1024
             members = (("value", run, True),)
             return Hooks(
-                name, "value", members, (result,), "own", (start,), run, chain, operator, skips=skips, start=start
+                name, "value", members, (result,), "own", (start,), None, run, chain, operator, skips=skips, start=start
             )
 
         inputs = {"x": g.x, "where": mask}
-        return Request(name, inputs, hooks, g.axis, g.keepdims, g.where, g.spec, initial=initial)
+        return Request.of(g, name, inputs, hooks, initial=initial)
 
     return build
 
@@ -88,7 +87,7 @@ def logsumexp_request(g: Given) -> Request:
         return Hooks("logsumexp", "exponentials", members, (result,), "logarithm", (-np.inf,), chain=16, skips=skips)
 
     inputs = {"x": g.x, "where": mask_of(vars(g).get("where"))}
-    return Request("logsumexp", inputs, hooks, g.axis, g.keepdims, g.where, g.spec)
+    return Request.of(g, "logsumexp", inputs, hooks)
 
 
 def sum(
@@ -99,6 +98,7 @@ def sum(
     where: Any = None,
     initial: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -111,6 +111,7 @@ def sum(
     the dtype of the sum and the result; see :func:`pydp.reduce`. keepdims: keep the reduced axes, with size 1. where:
     bools that broadcast to `x`; only elements where they are true count. initial: the first value of each sum, see
     `init` of :func:`pydp.reduce`. out: array for the result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`.
 
     Errors: see :func:`pydp.reduce`.
 
@@ -119,7 +120,8 @@ def sum(
     """
     if mask_of(where) is None:
         named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-        return reduce(x, "+", axis=axis, keepdims=keepdims, init=initial, dtype=dtype, out=out, **named)
+        named |= {"axis": axis, "keepdims": keepdims, "init": initial, "length": length, "dtype": dtype, "out": out}
+        return reduce(x, "+", **named)
     return _masked_sum(**locals())
 
 
@@ -131,6 +133,7 @@ def prod(
     where: Any = None,
     initial: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -143,6 +146,7 @@ def prod(
     the dtype of the product and the result; see :func:`pydp.reduce`. keepdims: keep the reduced axes, with size 1.
     where: bools that broadcast to `x`; only elements where they are true count. initial: the first value of each
     product, see `init` of :func:`pydp.reduce`. out: array for the result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`.
 
     Errors: see :func:`pydp.reduce`.
 
@@ -151,11 +155,12 @@ def prod(
     """
     if mask_of(where) is None:
         named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
-        return reduce(x, "*", axis=axis, keepdims=keepdims, init=initial, dtype=dtype, out=out, **named)
+        named |= {"axis": axis, "keepdims": keepdims, "init": initial, "length": length, "dtype": dtype, "out": out}
+        return reduce(x, "*", **named)
     return _masked_product(**locals())
 
 
-@recorded
+@limited
 def nansum(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
@@ -164,6 +169,7 @@ def nansum(
     where: Any = None,
     initial: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -176,6 +182,7 @@ def nansum(
     the dtype of the sum and the result; see :func:`pydp.reduce`. keepdims: keep the reduced axes, with size 1. where:
     bools that broadcast to `x`; only elements where they are true count. initial: the first value of each sum, see
     `init` of :func:`pydp.reduce`. out: array for the result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`.
 
     The sum of no elements is 0. Raises InvalidArgument for other dtypes and for invalid axes.
 
@@ -185,7 +192,7 @@ def nansum(
     return perform(nansum_request(Given(**locals())))
 
 
-@recorded
+@limited
 def nanprod(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
@@ -194,6 +201,7 @@ def nanprod(
     where: Any = None,
     initial: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -210,13 +218,14 @@ def nanprod(
     return perform(nanprod_request(Given(**locals())))
 
 
-@recorded
+@limited
 def logsumexp(
     x: Any,
     axis: int | tuple[int, ...] | None = None,
     *,
     where: Any = None,
     keepdims: bool = False,
+    length: Any = None,
     out: Any = None,
     device: Any = None,
     queue: Any = None,
@@ -228,6 +237,7 @@ def logsumexp(
     x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
     keepdims: keep the reduced axes, with size 1. where: bools that broadcast to `x`; only elements where they are true
     count. out: array for the result.
+    length: only the first `length` elements count, see :func:`pydp.reduce`.
 
     The result has the dtype of `x` if it is a float, else float64; it is -inf if there are no elements. One pass: the
     maximum and the sum of exp(x - maximum) are merged. Raises InvalidArgument for other dtypes and for invalid axes.
@@ -241,7 +251,7 @@ def logsumexp(
 def masked_fold(request: Callable[[Given], Request]) -> Callable[..., Any]:
     """The call of a fold with a mask, for the arguments of its public function."""
 
-    @recorded
+    @limited
     def fold(x: Any, **named: Any) -> Any:
         return perform(request(Given(x=x, **named)))
 
