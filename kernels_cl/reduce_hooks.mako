@@ -16,6 +16,8 @@
 ## the inputs; second may be ""), members ((name, C type, one for each lane) of the accumulator), results (C types), and
 ## the parameters of its kind.
 <%!
+from pydp.algorithms.operators import complex_before, complex_nan
+
 SIGNED = {"char": "char", "uchar": "char", "short": "short", "ushort": "short", "half": "short", "int": "int",
           "uint": "int", "float": "int", "long": "long", "ulong": "long", "double": "long"}
 
@@ -173,7 +175,7 @@ result[${at}] = ${sum};\
 % elif how == "index":
     r0[at] = t.index;
 % elif how == "index of number":
-    r0[at] = t.value == t.value ? t.index : -1;
+    r0[at] = ${f"!{complex_nan('t.value')}" if own[-1] == "2" else "t.value == t.value"} ? t.index : -1;
 % elif how == "both":
     r0[at] = t.low;
     r1[at] = t.high;
@@ -260,7 +262,12 @@ static tuple${w} merge${w}(tuple${w} a, const tuple${w} b) {
     count = vector(SIGNED[own], w) if w > 1 else "int"
     join = {"or": "||", "and": "&&"} if w == 1 else {"or": "|", "and": "&"}
     no = "!" if w == 1 else "~"
+    pair = own[-1] == "2"
     def beats(x, v):
+        if pair:
+            nan, number = (x, v) if hook["nan"] == "first" else (v, x)
+            before = complex_before(x, v, "max" if hook["sign"] == ">" else "min")
+            return f"({before} || ({complex_nan(nan)} && !{complex_nan(number)}))"
         if hook["nan"] == "first":
             return f"(({x} {hook['sign']} {v}) {join['or']} (({x} != {x}) {join['and']} ({v} == {v})))"
         if hook["nan"] == "last":
@@ -321,6 +328,8 @@ static tuple${w} merge${w}(tuple${w} a, const tuple${w} b) {
     own = hook["members"][0][1]
     both = "||" if w == 1 else "|"
     def extreme(a, b, sign):
+        if own[-1] == "2":
+            return pick(w, b, a, f"{complex_nan(a)} || {complex_before(a, b, 'max' if sign == '>' else 'min', True)}")
         return pick(w, b, a, f"({a} {sign}= {b})" + (f" {both} ({a} != {a})" if hook["nan"] else ""))
 %>
 % if not only_merge:

@@ -386,7 +386,25 @@ def _complex(op: str, dtype: np.dtype) -> Operator:
     if op == "*":
         body = "return ($T)(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);"
         return Operator(op, dtype, body, None, None, dtype.type(1), False, operation=op)
-    raise InvalidArgument(f"op {op!r} is not defined on {_dtype_text(dtype)}; + and * are accepted")
+    if op in ("min", "max"):
+        worst = dtype.type(complex(*(2 * [np.inf if op == "min" else -np.inf])))
+        # The first of several numbers with NaN is the result, so the operands stay in order.
+        body = f"if ({complex_nan('a')} || {complex_before('a', 'b', op, True)}) return a; return b;"
+        return Operator(op, dtype, body, None, worst, worst, operation=op)
+    raise InvalidArgument(f"op {op!r} is not defined on {_dtype_text(dtype)}; +, *, min and max are accepted")
+
+
+def complex_nan(a: str) -> str:
+    """A C test of a complex number: whether a part of it is NaN."""
+    return f"({a}.x != {a}.x || {a}.y != {a}.y)"
+
+
+def complex_before(a: str, b: str, op: str, equal: bool = False) -> str:
+    """A C test of two complex numbers: whether `a` is the lower (min) or the higher one (max) in NumPy's order, by real
+    and then by imaginary parts; False if one of them has NaN. equal: or both are equal."""
+    sign = "<" if op == "min" else ">"
+    numbers = f"{a}.y == {a}.y && {b}.y == {b}.y"
+    return f"(({a}.x {sign} {b}.x && {numbers}) || ({a}.x == {b}.x && {a}.y {sign}{'=' if equal else ''} {b}.y))"
 
 
 def _filled(record: np.ndarray, value: Any) -> Any:

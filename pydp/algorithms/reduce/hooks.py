@@ -15,7 +15,7 @@ import numpy as np
 import pyopencl as cl
 
 from pydp.algorithms.iteration_budget import call_budget
-from pydp.algorithms.operators import Operator, operator_text
+from pydp.algorithms.operators import Operator, complex_before, complex_nan, operator_text
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce.passes import Pass, by_columns, passes
 from pydp.algorithms.reduce.plan import UNBOUNDED, WITHOUT_HOOKS, Step, at_most, reads_on, rows_ahead, within_loops
@@ -307,6 +307,11 @@ def named_operator(name: str, dtype: np.dtype) -> Operator:
     """A named operator, or "nanmin" or "nanmax": the extreme value of the operands that are not NaN."""
     if name not in ("nanmin", "nanmax"):
         return operator_text(name, dtype)
+    if dtype.kind == "c":
+        body = (
+            f"if ({complex_nan('b')} || {complex_before('a', 'b', name.removeprefix('nan'), True)}) return a; return b;"
+        )
+        return Operator(name, dtype, body)
     sign = "<" if name == "nanmin" else ">"
     scalar, vector = f"return (b {sign} a || a != a) ? b : a;", f"return select(a, b, (b {sign} a) | (a != a));"
     return Operator(name, dtype, scalar, vector, operands_in_order=False)

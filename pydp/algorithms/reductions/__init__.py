@@ -99,7 +99,7 @@ for _function, _request, _numpy in (
     (nanmax, extremes.nanmax_request, np.nanmax),
     (min_max, extremes.min_max_request, _both),
 ):
-    _declare(_function, explaining(_request), _reference(_numpy))
+    _declare(_function, explaining(_request), _reference(_numpy), "biufc")
 for _function, _request, _numpy in (
     (any, logical.any_request, np.any),
     (all, logical.all_request, np.all),
@@ -124,7 +124,7 @@ for _function, _operator, _masked, _numpy in (
 ):
     _sums = _operator in "+*"
     _wide = _exact(_numpy) if _sums else _numpy
-    _declare(_function, explaining_fold(_operator, _masked), _reference(_wide, True), "biufc" if _sums else "biuf")
+    _declare(_function, explaining_fold(_operator, _masked), _reference(_wide, True), "biufc")
 _declare(nansum, explaining(sums.nansum_request), _reference(_exact(np.nansum), True), "biufc")
 _declare(nanprod, explaining(sums.nanprod_request), _reference(_exact(np.nanprod), True), "biufc")
 _declare(logsumexp, explaining(sums.logsumexp_request), _reference(_log_sum, True))

@@ -12,17 +12,15 @@ from pydp.algorithms.reductions.run import Request, check_kind, limited, mask_of
 from pydp.algorithms.reductions.sums import check_initial, fold_request, identity, masked_fold
 from pydp.model.explanation import Given
 
-_ACCEPTED = "bool, integers and floats"
-
 
 def position(name: str, sign: str, nan: str) -> Any:
     """Builds requests for the index of an extreme value. nan: "first" or "last" (see reduce_hooks.mako)."""
 
     def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
         dtype = dtypes[0]
-        check_kind(name, dtype, "biuf", _ACCEPTED)
+        check_kind(name, dtype, "biufc", "numbers")
         members = (("value", dtype, True), ("index", np.dtype(np.int64), True))
-        floats = dtype.kind == "f"
+        floats = dtype.kind in "fc"
         finish = "index of number" if floats and nan == "last" else "index"
         # In vectors, the number of an element in its run has as many bytes as the element.
         chain = 64 if dtype.itemsize == 1 else 1024
@@ -55,7 +53,7 @@ def argmin(
 ) -> Any:
     """Index of the minimum along an axis, as ``numpy.argmin``. Of equal values it is the first; NaN is the minimum.
 
-    x: bool, integers or floats, of any shape and strides. axis: an integer, or None for the index in C order of all
+    x: numbers or bools, of any shape and strides. axis: an integer, or None for the index in C order of all
     elements. keepdims: keep the reduced axes, with size 1. out: int64 array for the result.
     length: only the first `length` elements count, see :func:`pydp.reduce`. The index of no elements is -1.
 
@@ -82,7 +80,7 @@ def argmax(
 ) -> Any:
     """Index of the maximum along an axis, as ``numpy.argmax``. Of equal values it is the first; NaN is the maximum.
 
-    x: bool, integers or floats, of any shape and strides. axis: an integer, or None for the index in C order of all
+    x: numbers or bools, of any shape and strides. axis: an integer, or None for the index in C order of all
     elements. keepdims: keep the reduced axes, with size 1. out: int64 array for the result.
     length: only the first `length` elements count, see :func:`pydp.reduce`. The index of no elements is -1.
 
@@ -147,9 +145,9 @@ def min_max_request(g: Given) -> Request:
 
     def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
         dtype = dtypes[0]
-        check_kind("min_max", dtype, "biuf", _ACCEPTED)
+        check_kind("min_max", dtype, "biufc", "numbers")
         members = (("low", dtype, True), ("high", dtype, True))
-        nan = "first" if dtype.kind == "f" else ""
+        nan = "first" if dtype.kind in "fc" else ""
         ends = identity("min", dtype), identity("max", dtype)
         return Hooks("min_max", "bounds", members, (dtype, dtype), "both", None, ends, nan=nan)
 
@@ -171,7 +169,7 @@ def min_max(
 ) -> Any:
     """Minimum and maximum along some axes, in one pass over `x`. Both are NaN if an element is NaN.
 
-    x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
     keepdims: keep the reduced axes, with size 1. out: a tuple of two arrays of the dtype of `x` for the results.
     length: only the first `length` elements count, see :func:`pydp.reduce`. The results of no
     elements are then (inf, -inf), or the largest and the smallest integer.
@@ -194,9 +192,9 @@ def skipping_request(name: str) -> Any:
 
         def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
             dtype = dtypes[0]
-            check_kind(name, dtype, "biuf", _ACCEPTED)
+            check_kind(name, dtype, "biufc", "numbers")
             plain = name.removeprefix("nan")
-            operator, start = (name, np.nan) if dtype.kind == "f" else (plain, identity(plain, dtype))
+            operator, start = (name, np.nan) if dtype.kind in "fc" else (plain, identity(plain, dtype))
             empty = None if initial is None else (start,)
             skips = ("masked",) if mask is not None else ()
             members = (("value", dtype, True),)
@@ -228,7 +226,7 @@ def nanmin(
 ) -> Any:
     """Minimum of the elements that are not NaN, as ``numpy.nanmin``. It is NaN if all elements are NaN.
 
-    x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
     initial: the first value, see `init` of :func:`pydp.reduce`. It is the result if there are no elements that are not
     NaN. where: bools that broadcast to `x`; only elements where they are true count. It needs `initial`. keepdims: keep
     the reduced axes, with size 1. out: array of the dtype of `x` for the result.
@@ -259,7 +257,7 @@ def nanmax(
 ) -> Any:
     """Maximum of the elements that are not NaN, as ``numpy.nanmax``. It is NaN if all elements are NaN.
 
-    x: bool, integers or floats, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
+    x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
     initial: the first value, see `init` of :func:`pydp.reduce`. It is the result if there are no elements that are not
     NaN. where: bools that broadcast to `x`; only elements where they are true count. It needs `initial`. keepdims: keep
     the reduced axes, with size 1. out: array of the dtype of `x` for the result.

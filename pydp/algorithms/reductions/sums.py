@@ -16,32 +16,30 @@ from pydp.dtypes import native
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given
 
-_ACCEPTED = {"+": ("biufc", "numbers"), "*": ("biufc", "numbers")}  # else: dtypes with an order
-_ORDERED = ("biuf", "bool, integers and floats")
+_SUMS = "+*"
 
 
 def fold_request(name: str, operator: str, nan: bool) -> Any:
     """Builds requests for a fold of some elements with a named operator."""
-    kinds, accepted = _ACCEPTED.get(operator, _ORDERED)
 
     def build(g: Given) -> Request:
         given = vars(g)
         mask, initial, dtype = mask_of(given.get("where")), given.get("initial"), given.get("dtype")
-        if operator not in _ACCEPTED:
+        if operator not in _SUMS:
             check_initial(name, mask, initial)
 
         def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
             source = dtypes[0]
-            check_kind(name, source, kinds, accepted)
+            check_kind(name, source, "biufc", "numbers")
             result = native(dtype) if dtype is not None else result_dtype(native(source), operator)
-            check_kind(f"{name} with dtype={result}", result, kinds, accepted)
+            check_kind(f"{name} with dtype={result}", result, "biufc", "numbers")
             skips = (
                 *(("nan",) if nan and source.kind in "fc" else ()),
                 *(("masked",) if len(dtypes) > 1 else ()),
             )
             run = np.dtype(np.float32) if result == np.float16 else result
             start = identity(operator, run)
-            chain = 16 if run.kind in "fc" and operator in _ACCEPTED else 1024
+            chain = 16 if run.kind in "fc" and operator in _SUMS else 1024
             members = (("value", run, True),)
             return Hooks(
                 name, "value", members, (result,), "own", (start,), None, run, chain, operator, skips=skips, start=start
@@ -61,10 +59,11 @@ def check_initial(name: str, mask: Any, initial: Any) -> None:
 
 def identity(operator: str, dtype: np.dtype) -> Any:
     """The value that masked elements get."""
-    if operator in _ACCEPTED:
+    if operator in _SUMS:
         return int(operator == "*")
-    if dtype.kind == "f":
-        return np.inf if operator == "min" else -np.inf
+    if dtype.kind in "fc":
+        worst = np.inf if operator == "min" else -np.inf
+        return worst if dtype.kind == "f" else complex(worst, worst)
     if dtype.kind == "b":
         return operator == "min"
     return int(np.iinfo(dtype).max if operator == "min" else np.iinfo(dtype).min)
