@@ -1,7 +1,8 @@
 """The command ``pydp demo``: two jobs on real data, each result checked against NumPy.
 
 A photograph is blurred with a box filter through a summed-area table (two scans), and handwritten digits are
-classified by their nearest neighbour (a matrix product with an epilogue, and an argmin). The data is part of scikit-learn.
+classified by their nearest neighbour (a matrix product with an epilogue, and an argmin). The data is part of
+scikit-learn.
 """
 
 from __future__ import annotations
