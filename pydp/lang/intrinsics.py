@@ -165,7 +165,7 @@ _ROUNDING = {"i": "", "u": "", "b": ""}
 _NEVER = {"i": "0", "u": "0", "b": "0"}
 _ROWS = (
     _real("sqrt sqrt", "The square root.", np.sqrt, exact="f8"),
-    _real("rsqrt", "1 / sqrt(x).", numpy_math.rsqrt),
+    _real("rsqrt", "1 / sqrt(x).", numpy_math.rsqrt, c={"f": "rsqrt", "f4": "lane rsqrt", "f8": "lane rsqrt"}),
     _real("cbrt cbrt", "The cube root.", np.cbrt),
     _real("exp exp", "e to the power of x.", np.exp, c={"f": "lane number_exp"}),
     _real("exp2 exp2", "2 to the power of x.", np.exp2, c={"f": "lane number_exp2"}),

@@ -33,6 +33,34 @@ def _specs(device: Any) -> list[dict[str, str]]:
     return [{"mapping": mapping} for mapping in mappings]
 
 
+def reciprocal_root(idx: Any, out: Any, x: Any) -> None:
+    out[idx] = pydp.math.rsqrt(x[idx])
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_reciprocal_square_roots_of_all_magnitudes(device: Any, dtype: str) -> None:
+    """Within the 2 ULP of OpenCL. Vectors of PoCL compute them from an estimate of the processor."""
+    if dtype == "f8" and not device.profile.fp64:
+        pytest.skip("the device has no float64")
+    info, bits = np.finfo(dtype), dtype.replace("f", "u")
+    x = np.random.default_rng(0).integers(0, np.iinfo(bits).max, 20_000, bits, endpoint=True).view(dtype)
+    special = [0, -0.0, np.inf, -np.inf, np.nan, -1, 0.25, 1, 2, 4, info.tiny, info.max, -info.tiny]
+    x = np.concatenate([x, np.array(special, dtype)])
+    subnormal = (np.abs(x) < info.tiny) & (x != 0)
+    x = x if device.profile.denormals else x[~subnormal]
+    if device.profile.denormals:
+        x = np.concatenate([x, np.array([info.smallest_subnormal, info.tiny / 3], dtype)])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        exact = 1 / np.sqrt(x.astype(np.longdouble))
+    want = exact.astype(dtype)
+    for spec in _specs(device):
+        found = np.zeros_like(x)
+        pydp.forall(x.shape, reciprocal_root, found, x, device=device, spec=spec)
+        number = np.isfinite(want)
+        np.testing.assert_array_equal(found[~number], want[~number])
+        assert np.all(np.abs(found[number] - exact[number]) <= 2 * np.spacing(want[number]))
+
+
 SMALL = np.dtype([("x", "f4"), ("padding0", "f4")])
 ROWS = np.dtype([("p", "f4", (2, 3)), ("inner", [("q", "i2", (2,))], (2,)), ("m", "i4")])
 
