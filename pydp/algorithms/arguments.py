@@ -61,6 +61,14 @@ def axis_of(axis: Any, rank: int, accepted: str = "an integer or None") -> int:
     return number % rank
 
 
+def is_only_axis(axis: Any) -> bool:
+    """Whether `axis` is 0 or -1, which many functions of NumPy accept for an array of rank 0."""
+    try:
+        return integer(axis) in (0, -1)
+    except TypeError:
+        return False
+
+
 def by_key(value: Any) -> Any:
     """`value` if it is hashable, else a Keyed with a cache key: dicts by their items, Python functions by content."""
     if isinstance(value, dict):

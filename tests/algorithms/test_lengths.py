@@ -151,13 +151,16 @@ def test_lengths_of_reductions_with_numpys_names(device: Any) -> None:
     assert pydp.max(X, initial=-9, length=n) == X[:n].max() and pydp.prod(X[:3], length=2) == X[:2].prod()
     row = np.arange(20) % 2 == 0  # broadcast
     assert pydp.any(square, where=row, length=3) == np.any(square.reshape(-1)[:3], where=row[:3])
+    assert (
+        pydp.norm(X, -np.inf, length=3) == np.linalg.norm(X[:3], -np.inf) and pydp.norm(X, -np.inf, length=0) == np.inf
+    )
     out = pydp.full((), 7, np.int64)
     assert pydp.argmin(pydp.field(X), length=0, out=out) is out and out.get() == -1
     assert "folds 700 elements" in str(pydp.explain(pydp.mean, X, length=9))
     for call, match in (
         (lambda: pydp.mean(X, length=N + 1), f"length is {N + 1}; 0 to {N}"),
         (lambda: pydp.argmax(square, axis=0, length=3), "axis is 0, but length= needs a reduction over all axes"),
-        (lambda: pydp.nanmin(X, length=3), "nanmin with length= needs initial="),
+        (lambda: pydp.nanmin(X, length=3), "nanmin with length= may have no elements; pass initial="),
         (lambda: pydp.norm(square, 1, length=3), "None is accepted"),
     ):
         with pytest.raises(pydp.InvalidArgument, match=match):
@@ -195,7 +198,7 @@ def test_lengths_of_the_host(device: Any) -> None:
         (lambda: pydp.scan(X, length=-1), "length is -1"),
         (lambda: pydp.reduce(X, length=2.5), "length is 2.5; an integer"),
         (lambda: pydp.reduce(X, length=np.zeros(2, int)), r"length has shape \(2,\)"),
-        (lambda: pydp.reduce(X, "min", length=3), "needs init=, the result if length is 0"),
+        (lambda: pydp.reduce(X, "min", length=3), "pass init= to reduce, or initial= to min or max"),
         (lambda: pydp.reduce(X.reshape(2, -1), axis=0, length=3), "axis is 0"),
         (lambda: pydp.scan(X, reverse=True, length=3), "reverse="),
         (lambda: pydp.scan(X.reshape(2, -1), length=3), "rank 1 or axis=None"),

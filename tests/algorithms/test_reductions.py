@@ -407,7 +407,45 @@ def test_products_of_reshaped_arrays(device: Any) -> None:
     with pytest.raises(pydp.InvalidArgument, match="out has shape"):
         pydp.inner(a, a, out=out)
     assert (out == 7).all()
-    assert "reshaped to matrices" in str(pydp.explain(pydp.inner, a, a))
+    assert str(pydp.explain(pydp.inner, a, a)).startswith("inner") and "reshaped" in str(pydp.explain(pydp.inner, a, a))
+
+
+def test_products_with_a_number(device: Any) -> None:
+    x = np.array([-0.0, 0.0, 2, np.inf, -3], np.float32)
+    for name in ("dot", "inner"):
+        found = getattr(pydp, name)(np.float32(2), x)
+        _same(found, 2 * x)
+        assert np.array_equal(np.signbit(found), np.signbit(2 * x))
+        assert isinstance(getattr(pydp, name)(2, pydp.field(x)), pydp.Field)
+        _same(getattr(pydp, name)(x, 1j), np.dot(x, 1j))
+        _same(getattr(pydp, name)(3, 4), np.dot(3, 4))
+        assert str(pydp.explain(getattr(pydp, name), 3, x)).startswith(name)
+    out = np.full(5, 7, np.float32)
+    for wrong in ((x, np.zeros((), [("a", "f4")])), (np.float32(2), x[:3])):
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.dot(*wrong, out=out)
+    assert (out == 7).all() and pydp.dot(np.float32(2), x, out=out) is out
+
+
+def test_reductions_of_a_number_over_its_only_axis(device: Any) -> None:
+    for name in ("sum", "prod", "min", "max", "argmin", "argmax", "any", "all", "nansum", "nanmax"):
+        for axis in (0, -1, None):
+            _same(getattr(pydp, name)(np.float32(3), axis=axis), getattr(np, name)(np.float32(3), axis=axis))
+        with pytest.raises(pydp.InvalidArgument, match="axis=1"):
+            getattr(pydp, name)(np.float32(3), axis=1)
+
+
+def test_first_values_have_the_name_that_the_function_gives_them(device: Any) -> None:
+    x = np.ones(3, np.float32)
+    for name in ("sum", "prod", "min", "max"):
+        with pytest.raises(pydp.InvalidArgument, match="initial='a' is not a number; one value of dtype float32"):
+            getattr(pydp, name)(x, initial="a")
+    with pytest.raises(pydp.InvalidArgument, match="init='a' is not a number"):
+        pydp.reduce(x, init="a")
+    with pytest.raises(pydp.InvalidArgument, match="pass initial="):
+        pydp.nanmin(x[:0])
+    with pytest.raises(pydp.InvalidArgument, match="initial= to min or max"):
+        pydp.min(x, length=2)
 
 
 def test_norms(device: Any) -> None:

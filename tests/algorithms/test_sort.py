@@ -348,6 +348,14 @@ def test_wrong_keys(device: Any) -> None:
         pydp.sort(x["a"].astype(np.int32), less=lambda a, b: a - b)
 
 
+def test_indexes_of_a_number(device: Any) -> None:
+    for axis in (-1, 0, None):
+        found = pydp.argsort(np.float32(3), axis=axis)
+        assert found.shape == (1,) and found.dtype == np.int64 and found[0] == 0
+    with pytest.raises(pydp.InvalidArgument, match="axis=1"):
+        pydp.argsort(np.float32(3), axis=1)
+
+
 def test_wrong_arguments(device: Any) -> None:
     x = np.arange(12, dtype=np.int32).reshape(3, 4)
     for wrong in (

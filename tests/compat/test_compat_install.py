@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """
+import importlib
 import sys
 import numpy as np
 import pydp
@@ -19,6 +20,10 @@ assert GenericScanKernel.__module__ == "pydp.compat.pyopencl.scan", GenericScanK
 assert pyopencl.algorithm.RadixSort.__module__ == "pydp.compat.pyopencl.algorithm"
 x = cl_array.to_device(pydp.device().queue, np.arange(1, 100, dtype=np.int32))
 assert cl_array.sum(x).get() == 4950 and x.all().get() and cl_array.cumsum(x).get()[-1] == 4950
+for name in ("scan", "reduction", "elementwise", "algorithm", "bitonic_sort"):
+    module = importlib.reload(sys.modules[f"pyopencl.{name}"])
+    assert module.__name__ == f"pydp.compat.pyopencl.{name}" and not hasattr(module, "missing")
+assert pyopencl.algorithm.copy_if(x, "ary[i] > 90")[1].get() == 9
 print("ran with", *sys.argv[1:])
 """
 

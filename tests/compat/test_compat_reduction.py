@@ -121,6 +121,17 @@ def test_elementwise_kernels(device):
             assert np.array_equal(y.get(), expected), (n, part)
 
 
+def test_elementwise_kernels_raise_pyopencls_errors(device):
+    double = ElementwiseKernel(device.context, "int *x", "x[i] *= 2")
+    x = to(device, np.arange(10, dtype=np.int32))
+    with pytest.raises(NotImplementedError, match="non-contiguous"):
+        double(x[::2])
+    with pytest.raises(ValueError, match="the first array has no queue; give queue="):
+        double(x.with_queue(None))
+    double(x.with_queue(None), queue=device.queue)
+    assert np.array_equal(x.get(), 2 * np.arange(10))
+
+
 def test_elementwise_kernels_of_a_subclass_with_another_kernel(device):
     class Mine(ElementwiseKernel):
         def get_kernel(self, use_range):

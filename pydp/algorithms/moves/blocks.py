@@ -127,7 +127,8 @@ def concatenate(
 
     arrays: a sequence of arrays with equal shapes except along `axis`. axis: an integer; None joins the elements of all
     arrays in C order. dtype: of the result; None takes NumPy's common dtype. out: array for the result, which must not
-    share memory with the arrays. The result has the kind of the first array.
+    share memory with the arrays. The result has the kind of the first array. Raises InvalidArgument for other shapes,
+    for dtypes without a common one, and for arrays on different devices.
 
     >>> pydp.concatenate([np.array([1, 2]), np.array([3])])
     array([1, 2, 3])
@@ -188,7 +189,7 @@ def stack(
 ) -> Any:  # fmt: skip
     """Join arrays of equal shape along a new axis, as ``numpy.stack``.
 
-    axis: the position of the new axis in the result. Other arguments and errors: see :func:`concatenate`.
+    axis: the position of the new axis in the result. arrays, dtype, out and errors: see :func:`concatenate`.
 
     >>> pydp.stack([np.array([1, 2]), np.array([3, 4])])
     array([[1, 2],
@@ -260,8 +261,8 @@ def moveaxis(
 ) -> Any:  # fmt: skip
     """Contiguous copy with some axes at other positions, as ``numpy.moveaxis`` (which returns a view).
 
-    source, destination: integers, or tuples of the same length. The copy is that of :func:`pydp.transpose`, which takes
-    any order of the axes.
+    a: array of any dtype. source, destination: integers, or tuples of the same length. out: array for the copy. The
+    copy is that of :func:`pydp.transpose`, which takes any order of the axes. Raises InvalidArgument for invalid axes.
 
     >>> pydp.moveaxis(np.zeros((2, 3, 4), np.float32), 0, -1).shape
     (3, 4, 2)
@@ -281,7 +282,9 @@ def moveaxis(
 def swapaxes(
     a: Any, axis1: int, axis2: int, *, out: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None
 ) -> Any:
-    """Contiguous copy with two axes exchanged, as ``numpy.swapaxes`` (which returns a view); see :func:`moveaxis`.
+    """Contiguous copy with two axes exchanged, as ``numpy.swapaxes`` (which returns a view).
+
+    axis1, axis2: integers. a, out and errors: see :func:`moveaxis`.
 
     >>> pydp.swapaxes(np.zeros((2, 3, 4), np.float32), 0, 2).shape
     (4, 3, 2)
@@ -373,7 +376,8 @@ def adjacent_difference(
 ) -> Any:
     """The first element, then the differences of neighbouring elements, as ``cub::DeviceAdjacentDifference``.
 
-    x: numbers or bools of rank 1 or more. The inverse of an inclusive scan with "+". out and errors: see :func:`diff`.
+    x: numbers or bools of rank 1 or more. axis: the axis along which elements are neighbours. The inverse of an
+    inclusive scan with "+". out and errors: see :func:`diff`.
 
     >>> pydp.adjacent_difference(np.array([1, 4, 9, 16]))
     array([1, 3, 5, 7])

@@ -144,15 +144,16 @@ def _at_positions(x: Any, kth: Any, mask: Any, count: Any, length: Any, second: 
 
 
 def _positions_of(kth: Any, x: Any, axis: Any) -> tuple[int, ...]:
-    """The positions where `x` is partitioned along an axis. Raises InvalidArgument for positions out of range."""
+    """The positions where `x` is partitioned along an axis, without those of an empty array. Raises InvalidArgument for
+    positions out of range."""
     n = x.size if axis is None else x.shape[axis_of(axis, x.ndim)]
     given = kth.reshape(-1).tolist() if isinstance(kth, np.ndarray) else kth
     try:
         found = tuple(map(integer, given if isinstance(given, (list, tuple)) else [given]))
     except TypeError:
         raise InvalidArgument(f"kth is {kth!r}; an integer or a sequence of integers is accepted") from None
-    if found and not n:
-        raise InvalidArgument(f"kth is {kth!r}, but there are no elements along the axis; at least one is needed")
+    if not x.size:  # as in NumPy, any position
+        return ()
     for one in found:
         if not -n <= one < n:
             raise InvalidArgument(f"kth is {one}; {-n} to {n - 1} are accepted for {n} elements along the axis")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from pydp.algorithms.arguments import axis_of, by_key, switch
+from pydp.algorithms.arguments import axis_of, by_key, is_only_axis, switch
 from pydp.algorithms.lengths import check_limit, length_of, limit, whole
 from pydp.algorithms.lookback import descriptors
 from pydp.algorithms.operators import operator_text
@@ -213,10 +213,13 @@ def _first_value(call: Call, init: Any, dtype: np.dtype) -> np.ndarray | None:
 
 
 def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
-    """The axes of the argument `axis` (an integer, a tuple of integers or None), sorted."""
+    """The axes of the argument `axis` (an integer, a tuple of integers or None), sorted. A number may be reduced over
+    axis 0, as in NumPy."""
     if axis is None:
         return tuple(range(rank))
     given = axis if isinstance(axis, tuple) else (axis,)
+    if not rank and not isinstance(axis, tuple) and is_only_axis(axis):
+        return ()
     axes = [axis_of(item, rank, "an integer, a tuple of integers or None") for item in given]
     if len(set(axes)) != len(axes):
         raise InvalidArgument(f"axis {axis!r} contains an axis twice; each axis may be given once")

@@ -108,11 +108,12 @@ def plan(
     kept = [(shape[a], strides[a]) for a in range(len(shape)) if a not in axes]
     n, count = (int(np.prod([size for size, _ in dims], dtype=object)) for dims in (reduced, kept))
     values = hooks.unknown_empty if bounded and hooks.unknown_empty is not None else hooks.empty
+    need = "pass initial=" if hooks.kind == "value" else "at least one element is needed"
     if bounded and values is None:
-        raise InvalidArgument(f"{hooks.name} with length= needs initial=, the result if length is 0")
+        raise InvalidArgument(f"{hooks.name} with length= may have no elements; pass initial=, the result then")
     if count == 0 or n == 0:
         if n == 0 and (count or hooks.indexed) and values is None:
-            raise InvalidArgument(f"{hooks.name} of an empty array has no result; at least one element is needed")
+            raise InvalidArgument(f"{hooks.name} of an empty array has no result; {need}")
         return HookedPlan(hooks, n, (), n == 0 and count > 0, None, values or ())
     problem = ReduceProblem(
         dtype_text(source),

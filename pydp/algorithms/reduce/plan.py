@@ -104,13 +104,14 @@ def plan(
     n = int(np.prod([size for size, _ in reduced], dtype=object))
     start = None if operator.operation in ("min", "max") else operator.start  # as NumPy: no minimum of an empty array
     if bounded and start is None and not initial:
-        raise InvalidArgument(f"reduce with op {operator.title} and length= needs init=, the result if length is 0")
+        raise InvalidArgument(
+            f"a reduction with op {operator.title} and length= may have no elements; pass {_first_value(operator)}, "
+            "the result of no elements"
+        )
     if n == 0:
         if start is None and not initial:
-            extreme = operator.operation in ("min", "max")
-            parameter = "init= to reduce, or initial= to min or max" if extreme else "init="
             raise InvalidArgument(
-                f"an empty reduction with op {operator.title} has no result; pass {parameter}, "
+                f"an empty reduction with op {operator.title} has no result; pass {_first_value(operator)}, "
                 "the result of no elements"
             )
         return Plan(accumulator, operator, (), True, start, None)
@@ -140,6 +141,11 @@ def plan(
         given = accumulator
         unit *= action.part
     return Plan(accumulator, operator, tuple(steps), False, None, choice)
+
+
+def _first_value(operator: Operator) -> str:
+    """The name of the first value, for messages."""
+    return "init= to reduce, or initial= to min or max" if operator.operation in ("min", "max") else "init="
 
 
 def within_loops(limit: int | None, calls: int | None, choice: Choice) -> Choice:

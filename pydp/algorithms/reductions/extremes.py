@@ -9,7 +9,7 @@ import numpy as np
 from pydp.algorithms.reduce import reduce
 from pydp.algorithms.reduce.hooks import Hooks
 from pydp.algorithms.reductions.run import Request, check_kind, limited, mask_of, perform
-from pydp.algorithms.reductions.sums import check_initial, fold_request, identity, masked_fold
+from pydp.algorithms.reductions.sums import check_first, check_initial, fold_request, identity, masked_fold
 from pydp.model.explanation import Given
 
 
@@ -57,7 +57,8 @@ def argmin(
     elements. keepdims: keep the reduced axes, with size 1. out: int64 array for the result.
     length: only the first `length` elements count, see :func:`pydp.reduce`. The index of no elements is -1.
 
-    The result has dtype int64. Raises InvalidArgument for other dtypes, for invalid axes, and if there are no elements.
+    The result has dtype int64. Raises InvalidArgument for other dtypes, for invalid axes, and, without `length`, if
+    there are no elements.
 
     >>> pydp.argmin(np.array([[3, 1], [0, 2]]), axis=1)
     array([1, 0])
@@ -84,7 +85,8 @@ def argmax(
     elements. keepdims: keep the reduced axes, with size 1. out: int64 array for the result.
     length: only the first `length` elements count, see :func:`pydp.reduce`. The index of no elements is -1.
 
-    The result has dtype int64. Raises InvalidArgument for other dtypes, for invalid axes, and if there are no elements.
+    The result has dtype int64. Raises InvalidArgument for other dtypes, for invalid axes, and, without `length`, if
+    there are no elements.
 
     >>> pydp.argmax(np.array([[3, 1], [0, 2]]))
     np.int64(0)
@@ -174,8 +176,8 @@ def min_max(
     length: only the first `length` elements count, see :func:`pydp.reduce`. The results of no
     elements are then (inf, -inf), or the largest and the smallest integer.
 
-    Returns (minimum, maximum), of the dtype of `x`. Raises InvalidArgument for other dtypes, for invalid axes, and if
-    there are no elements.
+    Returns (minimum, maximum), of the dtype of `x`. Raises InvalidArgument for other dtypes, for invalid axes, and,
+    without `length`, if there are no elements.
 
     >>> pydp.min_max(np.array([[3, 1], [0, 2]]), axis=0)
     (array([0, 1]), array([3, 2]))
@@ -299,6 +301,7 @@ def min(
     >>> pydp.min(np.array([[3, 1], [0, 2]]), axis=1)
     array([1, 0])
     """
+    check_first(initial, x, "min")
     if mask_of(where) is not None:
         return _masked_min(**locals())
     named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
@@ -329,6 +332,7 @@ def max(
     >>> pydp.max(np.array([[3, 1], [0, 2]]), axis=1)
     array([3, 2])
     """
+    check_first(initial, x, "max")
     if mask_of(where) is not None:
         return _masked_max(**locals())
     named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}

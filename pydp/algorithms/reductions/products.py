@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, switch
-from pydp.algorithms.composed import delivered, explanation_of, placed
+from pydp.algorithms.composed import Place, delivered, explanation_of, placed
 from pydp.algorithms.matmul import matmul
 from pydp.algorithms.reduce import reduce
 from pydp.algorithms.reduce.hooks import Hooks
 from pydp.algorithms.reductions.run import Request, check_kind, describe, float_result, limited, perform, widest_float
+from pydp.dtypes import check_supported
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given, given
 from pydp.runtime.placement import check_out, normal_input
 from pydp.runtime.recording import recorded
+from pydp.space import MAX_RANK
 
 _RUN = 16  # elements whose rounded sum, in the dtype of the run, goes into a float64
 
@@ -85,19 +88,16 @@ def _factors(name: str, g: Given) -> tuple[Any, Any] | None:
 
 
 class _Reshaped(NamedTuple):
-    """A product as one of two matrices, for arrays of rank 0 and for those of which matmul would pair the leading axes.
-    left, right: the shapes of the matrices. first: the axis of b that becomes the first one of the right matrix. shape:
-    of the result."""
+    """A product of arrays, of which matmul would pair the leading axes, as one of two matrices. left, right: the shapes
+    of the matrices. first: the axis of b that becomes the first one of the right matrix. shape: of the result."""
 
     left: tuple[int, int]
     right: tuple[int, int]
-    first: int | None
+    first: int
     shape: tuple[int, ...]
 
     def matrices(self, a: Any, b: Any) -> tuple[Any, Any]:
         """The two matrices; a copy of an array that has no view of this shape."""
-        if self.first is None:
-            return a.reshape(self.left), b.reshape(self.right)
         if self.first == len(b.shape) - 1:
             return a.reshape(self.left), b.reshape(self.right[::-1]).T
         axes = (self.first, *(k for k in range(len(b.shape)) if k != self.first))
@@ -105,12 +105,10 @@ class _Reshaped(NamedTuple):
 
 
 def _reshaped(name: str, g: Given) -> _Reshaped | None:
-    """How dot or inner is one product of matrices; None for two vectors."""
+    """How dot or inner is one product of matrices; None for two vectors and for a number."""
     a, b = (tuple(one.shape) for one in _inputs(name, g))
-    if len(a) == len(b) == 1:
+    if not a or not b or len(a) == len(b) == 1:
         return None
-    if not a or not b:
-        return _Reshaped((math.prod(a), 1), (1, math.prod(b)), None, a + b)
     first = len(b) - 1 if name == "inner" or len(b) == 1 else len(b) - 2
     if a[-1] != b[first]:
         raise InvalidArgument(
@@ -120,30 +118,59 @@ def _reshaped(name: str, g: Given) -> _Reshaped | None:
     return _Reshaped((math.prod(a[:-1]), a[-1]), (a[-1], math.prod(rest)), first, a[:-1] + rest)
 
 
+def _is_product_of_vectors(name: str, g: Given) -> bool:
+    return all(len(one.shape) == 1 for one in _inputs(name, g))
+
+
 def _product(name: str, g: Given) -> Any:
-    """dot or inner of two arrays of which one is no vector, through matmul."""
+    """dot or inner of two arrays that are not both vectors."""
+    one = _reshaped(name, g)
     factors = _factors(name, g)
     if factors is not None:
         return matmul(**_through_matmul(g, factors))
-    one = _reshaped(name, g)
-    assert one is not None
-    _explain_reshaped(g, one)  # raises the errors before anything is enqueued
-    place = placed({"a": g.a, "b": g.b}, g.device, g.queue)
+    _explain_product(name, g)  # raises the errors before anything is enqueued
+    place = _place(g)
     place.after(g.wait_for)
-    found = matmul(*one.matrices(*place.fields()), spec=g.spec, **place.where).reshape(one.shape)
+    a, b = (place.field(place.given[which]) for which in ("a", "b"))
+    if one is None:
+        return delivered(place, a * b, g.out)
+    found = matmul(*one.matrices(a, b), spec=g.spec, **place.where).reshape(one.shape)
     return delivered(place, found, g.out)
 
 
-def _explain_reshaped(g: Given, one: _Reshaped) -> Explanation:
-    """The explanation of a product of reshaped arrays."""
-    place = placed({"a": g.a, "b": g.b}, g.device, g.queue)
-    a, b = place.arrays
+def _place(g: Given) -> Place:
+    """The place of a product; its result has the kind of the first array that is not of NumPy."""
+    names = ("b", "a") if isinstance(normal_input("a", g.a), np.ndarray) else ("a", "b")
+    return placed({name: getattr(g, name) for name in names}, g.device, g.queue)
+
+
+def _explain_product(name: str, g: Given) -> Explanation:
+    """The explanation of `_product`."""
+    one = _reshaped(name, g)
+    factors = _factors(name, g)
+    if factors is not None:
+        found: Explanation = matmul.__pydp_explain__(given(matmul, (), _through_matmul(g, factors)))
+        found.choices.insert(0, "the arrays are multiplied by matmul")
+        return replace(found, title=name)
+    place = _place(g)
+    a, b = place.given["a"], place.given["b"]
+    shape = a.shape + b.shape if one is None else one.shape
+    if len(shape) > MAX_RANK:
+        raise InvalidArgument(f"the result has {len(shape)} axes; ranks 0 to {MAX_RANK} are accepted")
+    for which, array in place.given.items():
+        check_kind(f"{name} with {which}", array.dtype, "biufc", "numbers")
+        check_supported(array.dtype, place.device, which)
+    dtype = np.result_type(a.dtype, b.dtype)
+    if g.out is not None:
+        check_out(g.out, shape, dtype, "out")
+    if one is None:
+        check_supported(dtype, place.device, name)
+        facts = {"device": place.device.name, "result": f"{dtype} {shape}"}
+        return Explanation(name, facts, ["a number multiplies all elements, as the operator * of Fields"])
     layouts = [np.zeros(shape, x.dtype) for shape, x in ((one.left, a), (one.right, b))]  # not touched: no memory
     found = explanation_of(matmul, *layouts, spec=g.spec, device=place.device)
-    if g.out is not None:
-        check_out(g.out, one.shape, np.result_type(a.dtype, b.dtype), "out")
-    found.choices.insert(0, f"arrays of shapes {a.shape} and {b.shape} are reshaped to matrices")
-    return found
+    found.choices.insert(0, f"arrays of shapes {a.shape} and {b.shape} are reshaped and multiplied by matmul")
+    return replace(found, title=name)
 
 
 def _through_matmul(g: Given, factors: tuple[Any, Any]) -> dict[str, Any]:
@@ -175,6 +202,7 @@ def dot(
 
     a, b: numbers or bools, vectors of equal length, any strides. Arrays of rank 2 or more are multiplied over the last
     axis of `a` and the last but one axis of `b`; an array of rank 0 multiplies all elements of the other one.
+    out: array of the shape and the dtype of the result.
     spec: a :class:`pydp.algorithms.reduce.policy.ReduceSpec` for vectors, a
     :class:`pydp.algorithms.matmul.spec.MatmulSpec` for matrices, or a mapping of some of its fields.
 
@@ -186,7 +214,7 @@ def dot(
     np.int64(32)
     """
     g = Given(**locals())
-    if _reshaped("dot", g) is not None:
+    if not _is_product_of_vectors("dot", g):
         return _product("dot", g)
     return _dot(a, b, out=out, device=device, queue=queue, wait_for=wait_for, spec=spec)
 
@@ -209,7 +237,7 @@ def inner(
     np.int64(32)
     """
     g = Given(**locals())
-    if _reshaped("inner", g) is not None:
+    if not _is_product_of_vectors("inner", g):
         return _product("inner", g)
     return _inner(a, b, out=out, device=device, queue=queue, wait_for=wait_for, spec=spec)
 
@@ -227,7 +255,8 @@ def vdot(
 ) -> Any:
     """Dot product of all elements of two arrays in C order, as ``numpy.vdot``. Complex elements of `a` are conjugated.
 
-    a, b: numbers or bools, of any shapes with equal numbers of elements, any strides.
+    a, b: numbers or bools, of any shapes with equal numbers of elements, any strides. out: array of rank 0 of the dtype
+    of the result.
 
     The dtype of the result, its accuracy and the errors are as for :func:`dot`.
 
@@ -242,11 +271,7 @@ def explaining_product(name: str) -> Any:
     request = _dot_request if name == "dot" else _inner_request
 
     def explain(g: Given) -> Explanation:
-        factors, one = _factors(name, g), _reshaped(name, g)
-        if factors is None:
-            return describe(request(g)) if one is None else _explain_reshaped(g, one)
-        found: Explanation = matmul.__pydp_explain__(given(matmul, (), _through_matmul(g, factors)))
-        return found
+        return describe(request(g)) if _is_product_of_vectors(name, g) else _explain_product(name, g)
 
     return explain
 
@@ -333,8 +358,9 @@ def norm_request(g: Given) -> Request:
         if load == "nonzero":
             run = np.dtype(np.int32)
         empty = None if operator == "min" else (np.inf if finish == "power root" and order < 0 else 0,)
+        least = (np.inf,) if empty is None else None  # of no elements whose number is only on the device
         members = (("value", own, True),)
-        return Hooks("norm", "value", members, (result,), finish, empty, None, run, _RUN, operator, load, power=order)
+        return Hooks("norm", "value", members, (result,), finish, empty, least, run, _RUN, operator, load, power=order)
 
     return Request.of(g, "norm", {"x": x}, hooks)
 

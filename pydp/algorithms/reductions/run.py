@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import axis_of, by_key, switch
+from pydp.algorithms.arguments import axis_of, by_key, is_only_axis, switch
 from pydp.algorithms.lengths import check_limit, length_of, limit, whole
 from pydp.algorithms.pieces import needed
 from pydp.algorithms.reduce import axes_of, described_pass
@@ -101,7 +101,7 @@ def _prepare(request: Request) -> _Prepared:
     keepdims = switch(request.keepdims, "keepdims")
     hooks = request.hooks(call.device, tuple(one.dtype for one in inputs))
     x = inputs[0]
-    if hooks.indexed and request.axis is not None:
+    if hooks.indexed and request.axis is not None and not (not x.shape and is_only_axis(request.axis)):
         axis_of(request.axis, len(x.shape))  # one axis or None
     axes = axes_of(request.axis, len(x.shape))
     shape = tuple(1 if k in axes else size for k, size in enumerate(x.shape) if keepdims or k not in axes)

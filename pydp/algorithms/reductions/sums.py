@@ -12,9 +12,11 @@ from pydp.algorithms.reduce import reduce
 from pydp.algorithms.reduce.hooks import Hooks
 from pydp.algorithms.reduce.plan import result_dtype
 from pydp.algorithms.reductions.run import Request, check_kind, float_result, limited, mask_of, perform
+from pydp.algorithms.scan.arguments import host_init, is_device_init
 from pydp.dtypes import native
 from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given
+from pydp.runtime.placement import normal_input
 
 _SUMS = "+*"
 
@@ -55,6 +57,13 @@ def check_initial(name: str, mask: Any, initial: Any) -> None:
     """Raise InvalidArgument if an extreme value has a mask and no first value, the result if no element counts."""
     if mask is not None and initial is None:
         raise InvalidArgument(f"{name} with where= is given no initial value; initial= is needed")
+
+
+def check_first(initial: Any, x: Any, operator: str, dtype: Any = None) -> None:
+    """Raise InvalidArgument if `initial` is a value of the host that a fold cannot start with."""
+    if initial is not None and not is_device_init(initial):
+        source = native(normal_input("x", x).dtype)
+        host_init(initial, native(dtype) if dtype is not None else result_dtype(source, operator), "initial")
 
 
 def identity(operator: str, dtype: np.dtype) -> Any:
@@ -117,6 +126,7 @@ def sum(
     >>> pydp.sum(np.array([1, 2, 3]), where=np.array([True, False, True]))
     np.int64(4)
     """
+    check_first(initial, x, "+", dtype)
     if mask_of(where) is None:
         named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
         named |= {"axis": axis, "keepdims": keepdims, "init": initial, "length": length, "dtype": dtype, "out": out}
@@ -152,6 +162,7 @@ def prod(
     >>> pydp.prod(np.array([1, 2, 3]))
     np.int64(6)
     """
+    check_first(initial, x, "*", dtype)
     if mask_of(where) is None:
         named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
         named |= {"axis": axis, "keepdims": keepdims, "init": initial, "length": length, "dtype": dtype, "out": out}

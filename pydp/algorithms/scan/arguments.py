@@ -50,12 +50,15 @@ def host_init(init: Any, dtype: np.dtype, name: str = "init") -> np.ndarray:
     name: of the parameter, for messages."""
     try:
         given = np.asarray(init, dtype if dtype.names else None)
-        if given.dtype.kind == "c" and dtype.kind != "c":  # NumPy would only warn and drop the imaginary part
-            raise TypeError("it is complex")
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument(f"{name}={init!r} is not a value; one value of dtype {dtype} is accepted") from None
+    if given.dtype.kind == "c" and dtype.kind != "c":  # NumPy would only warn and drop the imaginary part
+        raise InvalidArgument(f"{name}={init!r} is complex; one value of dtype {dtype} is accepted")
+    try:
         with np.errstate(all="ignore"):
             value = given.astype(dtype) if not given.ndim else given
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgument(f"{name}={init!r} is not one value of dtype {dtype}: {error}") from None
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidArgument(f"{name}={init!r} is not a number; one value of dtype {dtype} is accepted") from None
     if value.ndim:
         raise InvalidArgument(f"{name} has shape {value.shape}; one value of dtype {dtype} is accepted")
     if dtype.kind in "biu" and not (given.dtype.kind in "biuf" and given == value):

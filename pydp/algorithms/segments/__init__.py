@@ -142,8 +142,8 @@ def run_length_decode(
 ) -> Any:
     """Return each value as often as its count says: the inverse of `run_length_encode`.
 
-    values: array of rank 1 of any dtype. counts: integers of the same shape. It is ``repeat(values, counts)``; see
-    `repeat` for the other arguments and errors.
+    values: array of rank 1 of any dtype. counts: integers of the same shape. It is ``repeat(values, counts)``; for
+    `total_repeat_length`, with which the call does not wait for the counts, and for the errors see `repeat`.
 
     >>> pydp.run_length_decode(np.array([7, 3]), np.array([2, 3]))
     array([7, 7, 3, 3, 3])

@@ -84,7 +84,7 @@ def flatnonzero(
 ) -> Any:  # fmt: skip
     """Return the indexes (int64) of the elements of `x` in C order that are not zero, as ``numpy.flatnonzero``.
 
-    x: array of numbers or bools of any shape; NaN is not zero. Other arguments, the length of the result, errors and
+    x: array of numbers or bools of any shape; NaN is not zero. count, length, the length of the result, errors and
     source: see `select`.
 
     >>> pydp.flatnonzero(np.array([0, 7, 0, 9]))
@@ -100,7 +100,7 @@ def nonzero(
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the indexes of the elements of `x` that are not zero, one array (int64) per axis, as ``numpy.nonzero``.
 
-    x: array of numbers or bools of rank 1 or more; the elements are visited in C order. Other arguments, the length of
+    x: array of numbers or bools of rank 1 or more; the elements are visited in C order. count, length, the length of
     the results, errors and source: see `select`.
 
     >>> pydp.nonzero(np.array([[0, 7], [9, 0]]))
@@ -116,8 +116,7 @@ def argwhere(
 ) -> Any:  # fmt: skip
     """Return the indexes of the elements of `x` that are not zero as rows (int64) of a matrix, as ``numpy.argwhere``.
 
-    x: array of numbers or bools of rank 1 or more. Other arguments, the number of rows, errors and source: see
-    `select`.
+    x: array of numbers or bools of rank 1 or more. count, length, the number of rows, errors and source: see `select`.
 
     >>> pydp.argwhere(np.array([[0, 7], [9, 0]]))
     array([[0, 1],

@@ -162,7 +162,7 @@ def intersect1d(
 
     return_indices: also return the indexes (int64) of the first occurrences of these elements in `ar1` and in `ar2`,
     taken in C order. assume_unique is accepted and ignored: duplicates are removed in any case (in NumPy, they change
-    the result then). NaN is in no intersection. Other arguments and errors: as for `union1d`.
+    the result then). NaN is in no intersection. ar1, ar2, count and errors: as for `union1d`.
 
     >>> pydp.intersect1d(np.array([3, 1, 3, 2]), np.array([3, 2, 7]))
     array([2, 3])
@@ -195,8 +195,8 @@ def setdiff1d(
 ) -> Any:
     """Return the sorted distinct elements of `ar1` that are not in `ar2`, as ``numpy.setdiff1d``.
 
-    assume_unique: `ar1` has no duplicates; its elements then keep their order. The result has the dtype of `ar1`. Other
-    arguments and errors: as for `union1d`.
+    assume_unique: `ar1` has no duplicates; its elements then keep their order. The result has the dtype of `ar1`. ar1,
+    ar2, count and errors: as for `union1d`.
 
     >>> pydp.setdiff1d(np.array([3, 1, 3, 2]), np.array([2, 7]))
     array([1, 3])
@@ -223,7 +223,7 @@ def setxor1d(
     """Return the sorted distinct elements that are in only one of two arrays, as ``numpy.setxor1d``.
 
     assume_unique is accepted and ignored: duplicates are removed in any case (in NumPy, they change the result then).
-    Other arguments and errors: as for `union1d`.
+    ar1, ar2, count and errors: as for `union1d`.
 
     >>> pydp.setxor1d(np.array([3, 1, 3, 2]), np.array([2, 7]))
     array([1, 3, 7])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import axis_of, by_key
+from pydp.algorithms.arguments import axis_of, by_key, is_only_axis
 from pydp.algorithms.pieces import (
     after_events,
     buffer_limit,
@@ -295,6 +295,8 @@ def _prepare(
     values = others[0] if others else None
     if values is not None and values.shape != source.shape:
         raise InvalidArgument(f"values has shape {values.shape}; it must have the shape of keys, {source.shape}")
+    if carried is not None and values is None and not source.shape and is_only_axis(axis):
+        axis = None  # argsort of a number, as in NumPy
     order, functions = order_of(axis, source, key, less, descending, bits)
     sorts = carried is None or both
     carried = carried if values is None else values.dtype

@@ -5,13 +5,11 @@ Kernels: ``kernels_cl/compat_radix.mako`` and ``compat_starts.mako``.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyopencl as cl
-import pyopencl.algorithm as original
 import pyopencl.array as cl_array
-from pyopencl.algorithm import BuiltList
 from pyopencl.tools import (
     ScalarArg,
     VectorArg,
@@ -23,8 +21,14 @@ from pytools import memoize_method
 
 from pydp.compat.pyopencl import direct
 from pydp.compat.pyopencl.devices import build, check_process, has_double, mapping_of, scratch
-from pydp.compat.pyopencl.rebind import overrides
+from pydp.compat.pyopencl.rebind import original_module, overrides
 from pydp.compat.pyopencl.scan import GenericScanKernel, ScanTemplate
+
+if TYPE_CHECKING:
+    import pyopencl.algorithm as original
+else:
+    original = original_module("algorithm")
+BuiltList = original.BuiltList
 
 __all__ = [
     "BuiltList",
@@ -377,9 +381,19 @@ class _StartsScan(GenericScanKernel):
 class ListOfListsBuilder(original.ListOfListsBuilder):
     """Many lists of different lengths: :class:`pyopencl.algorithm.ListOfListsBuilder`, on the scan of this package."""
 
-    def __call__(self, queue: Any, n_objects: int, *args: Any, **kwargs: Any) -> tuple[dict[str, BuiltList], Any]:
+    def __call__(
+        self,
+        queue: Any,
+        n_objects: int,
+        *args: Any,
+        allocator: Any = None,
+        omit_lists: Any = None,
+        wait_for: Any = None,
+        **kwargs: Any,
+    ) -> tuple[dict[str, original.BuiltList], Any]:
         """Build the lists of `n_objects` objects; the parameters are pyopencl's."""
         check_process(self.context)
+        kwargs |= {"allocator": allocator, "omit_lists": omit_lists, "wait_for": wait_for}
         return super().__call__(queue, n_objects, *args, **kwargs)
 
     @memoize_method

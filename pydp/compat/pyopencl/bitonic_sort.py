@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
-import pyopencl.bitonic_sort as original
 
 from pydp.algorithms.sort import sort, sort_by_key
 from pydp.compat.pyopencl.devices import check_process
-from pydp.compat.pyopencl.rebind import overrides
+from pydp.compat.pyopencl.rebind import original_module, overrides
 from pydp.runtime.forks import is_lost
+
+if TYPE_CHECKING:
+    import pyopencl.bitonic_sort as original
+else:
+    original = original_module("bitonic_sort")
 
 __all__ = ["BitonicSort"]
 

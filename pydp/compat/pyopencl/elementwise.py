@@ -9,14 +9,18 @@ import builtins
 import re
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyopencl as cl
-import pyopencl.elementwise as original
 from pyopencl.tools import VectorArg
 
 from pydp.compat.pyopencl.devices import build, check_process, mapping_of
-from pydp.compat.pyopencl.rebind import overrides, rebind
+from pydp.compat.pyopencl.rebind import original_module, overrides, rebind
+
+if TYPE_CHECKING:
+    import pyopencl.elementwise as original
+else:
+    original = original_module("elementwise")
 
 __all__ = ["ElementwiseKernel", "ElementwiseTemplate"]
 
@@ -124,7 +128,13 @@ class ElementwiseKernel(original.ElementwiseKernel):
             n = first.size
             if n:
                 shape = (min(self._max_work_items, -(-n // _SMALLEST)),)
-                return kernel(queue or first.queue, shape, _ONE, *args, n, wait_for=wait_for)
+                try:
+                    return kernel(queue or first.queue, shape, _ONE, *args, n, wait_for=wait_for)
+                except (RuntimeError, TypeError):
+                    if not first.flags.forc:
+                        raise NotImplementedError("cannot operate on non-contiguous arrays") from None
+                    _queue_of(first, queue)
+                    raise
         kernel, place = self._own(range is not None or slice is not None)
         first = args[place]
         if slice is not None:
@@ -138,13 +148,20 @@ class ElementwiseKernel(original.ElementwiseKernel):
             start, step = range.start or 0, 1 if range.step is None else range.step
             n = len(builtins.range(start, range.stop, step))
             sizes = (start, range.stop, step)
-        if queue is None:
-            queue = first.queue
+        queue = _queue_of(first, queue)
         waits = [] if wait_for is None else list(wait_for)
         if not n:
             return cl.enqueue_marker(queue, wait_for=waits)
         parts = min(self._max_work_items, -(-n // _SMALLEST))
         return kernel(queue, (parts,), (1,), *args, *sizes, wait_for=waits)
+
+
+def _queue_of(first: Any, queue: Any) -> Any:
+    """The queue of a call: the given one, or that of its first array."""
+    found = queue or first.queue
+    if found is None:
+        raise ValueError("the first array has no queue; give queue=")
+    return found
 
 
 class ElementwiseTemplate(original.ElementwiseTemplate):

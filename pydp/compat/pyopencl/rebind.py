@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import inspect
 import types
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["overrides", "rebind"]
+__all__ = ["original_module", "overrides", "rebind"]
+
+
+@functools.cache
+def original_module(name: str) -> Any:
+    """pyopencl's own module, also after ``install()`` has replaced it: a module of this package may be reloaded. The
+    first call must be before that."""
+    return importlib.import_module(f"pyopencl.{name}")
 
 
 def overrides(value: object, base: type, *methods: str) -> bool:

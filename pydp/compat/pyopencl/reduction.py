@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyopencl.array as cl_array
-import pyopencl.reduction as original
 from pyopencl.tools import (
     VectorArg,
     context_dependent_memoize,
@@ -23,8 +22,13 @@ from pyopencl.tools import (
 
 from pydp.compat.pyopencl.access import access
 from pydp.compat.pyopencl.devices import build, check_process, has_double, mapping_of, prefetches, scratch
-from pydp.compat.pyopencl.rebind import rebind
+from pydp.compat.pyopencl.rebind import original_module, rebind
 from pydp.runtime.programs.template import render
+
+if TYPE_CHECKING:
+    import pyopencl.reduction as original
+else:
+    original = original_module("reduction")
 
 __all__ = [
     "ReductionKernel",

@@ -8,12 +8,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyopencl as cl
-import pyopencl.scan as original
-from pyopencl.scan import GenericDebugScanKernel, GenericScanKernelBase
 from pyopencl.tools import (
     VectorArg,
     context_dependent_memoize,
@@ -43,7 +41,13 @@ from pydp.compat.pyopencl.devices import (
     prefetches,
     scratch,
 )
-from pydp.compat.pyopencl.rebind import overrides
+from pydp.compat.pyopencl.rebind import original_module, overrides
+
+if TYPE_CHECKING:
+    import pyopencl.scan as original
+else:
+    original = original_module("scan")
+GenericDebugScanKernel, GenericScanKernelBase = original.GenericDebugScanKernel, original.GenericScanKernelBase
 
 __all__ = [
     "ExclusiveScanKernel",
