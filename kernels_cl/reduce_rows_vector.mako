@@ -174,7 +174,7 @@ static tuple1 folded(global const ${source}* restrict x, ${f'global const {hook[
 % for u in range(unroll):
             run1 s${u} = start1(${elements(f"{u * chain} * step")});
 % endfor
-            ${as_written} for (int i = 1; i < ${chain}; ++i) {
+            for (int i = 1; i < ${chain}; ++i) {
 % for u in range(unroll):
                 s${u} = extend1(s${u}, ${elements(f"({u * chain} + i) * step")}, i);
 % endfor
@@ -249,7 +249,9 @@ static ${accumulator} folded(global const ${source}* restrict x, const long step
 % for u in range(unroll):
             ${accumulator} s${u} = converted(x[${u * chain} * step]);
 % endfor
-            ${as_written} for (int i = 1; i < ${chain}; ++i) {
+## Intel's compiler crashes when it vectorizes this loop for some operators (see pydp/runtime/device/quirks.py).
+            _Pragma("clang loop vectorize(disable)")
+            for (int i = 1; i < ${chain}; ++i) {
 % for u in range(unroll):
                 s${u} = combine(s${u}, converted(x[(${u * chain} + i) * step]));
 % endfor
@@ -258,7 +260,7 @@ static ${accumulator} folded(global const ${source}* restrict x, const long step
         }
         if (count) {
             ${accumulator} rest = converted(x[0]);
-            ${as_written} for (long i = 1; i < count; ++i) rest = combine(rest, converted(x[i * step]));
+            for (long i = 1; i < count; ++i) rest = combine(rest, converted(x[i * step]));
             ${carry("rest", held, joined)}
         }
         ${total("v1", held, joined)}
@@ -266,7 +268,7 @@ static ${accumulator} folded(global const ${source}* restrict x, const long step
     }
 % endif
     ${accumulator} sum = converted(x[0]);
-    ${as_written} for (long i = 1; i < count; ++i) sum = combine(sum, converted(x[i * step]));
+    for (long i = 1; i < count; ++i) sum = combine(sum, converted(x[i * step]));
     return sum;
 }
 % endif

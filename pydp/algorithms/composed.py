@@ -86,7 +86,9 @@ class Place(NamedTuple):
     def _returned(self, result: Field) -> Any:
         if isinstance(self.kind, np.ndarray):
             return result.get()
-        return result.array if isinstance(self.kind, Array) else result
+        if not isinstance(self.kind, Array):
+            return result
+        return result.array.with_queue(self.queue or self.kind.queue or result.array.queue)
 
 
 def placed(arrays: dict[str, Any], device: Any, queue: Any) -> Place:

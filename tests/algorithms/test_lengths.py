@@ -151,6 +151,8 @@ def test_lengths_of_reductions_with_numpys_names(device: Any) -> None:
     assert pydp.count_nonzero(square[::2], length=n) == np.count_nonzero(square[::2].reshape(-1)[:n])
     assert pydp.max(X, initial=-9, length=n) == X[:n].max() and pydp.prod(X[:3], length=2) == X[:2].prod()
     row = np.arange(20) % 2 == 0  # broadcast
+    rows = np.ascontiguousarray(square)
+    assert pydp.sum(rows, where=row, length=30) == rows.reshape(-1)[:30][np.resize(row, 30)].sum()
     assert pydp.any(square, where=row, length=3) == np.any(square.reshape(-1)[:3], where=row[:3])
     assert (
         pydp.norm(X, -np.inf, length=3) == np.linalg.norm(X[:3], -np.inf) and pydp.norm(X, -np.inf, length=0) == np.inf

@@ -7,6 +7,7 @@ from typing import Any
 
 import needs
 import numpy as np
+import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
 from hypothesis import given, settings
@@ -321,6 +322,10 @@ def test_extremes_of_complex_numbers(device: Any, spec: Any, special: bool) -> N
         _same(pydp.nanargmin(z, 1, spec=spec), np.nanargmin(z, 1))
         _same(pydp.max(z, where=z.real < 0, initial=-5), np.max(z, where=z.real < 0, initial=-5))
         _same(pydp.max(z, 1, where=z.real > 5, initial=3 + 1j), np.full(5, 3 + 1j, np.complex64))
+        least = complex(-np.inf, -9)
+        assert pydp.max(z, where=z.real > 5, initial=least) == least
+        low, high = pydp.min_max(z, length=0)
+        assert (low.real, low.imag, high.real, high.imag) == (np.inf, np.inf, -np.inf, -np.inf)
     _same(pydp.scan(z, "max", axis=1), np.maximum.accumulate(z, axis=1))
     _same(pydp.scan(z, "min", axis=0), np.minimum.accumulate(z, axis=0))
 
@@ -411,6 +416,39 @@ def test_products_of_reshaped_arrays(device: Any) -> None:
     assert str(pydp.explain(pydp.inner, a, a)).startswith("inner") and "reshaped" in str(pydp.explain(pydp.inner, a, a))
 
 
+def test_explanations_of_products_are_those_of_the_call(device: Any) -> None:
+    a, b = np.ones((8, 5, 6), np.float32), np.ones((4, 7, 6), np.float32)
+    said = pydp.explain(pydp.inner, a, b)
+    assert "(8, 5, 4, 7)" in str(said.facts["result"]) and "n=28" in str(said.facts["product"])
+    with pytest.raises(pydp.InvalidArgument, match="rows is"):
+        pydp.explain(pydp.inner, a, b, spec={"rows": -1})
+    out = np.full((8, 5, 4, 7), 7, np.float32)
+    with pytest.raises(pydp.InvalidArgument, match="rows is"):
+        pydp.inner(a, b, spec={"rows": -1}, out=out)
+    with pytest.raises(pydp.InvalidArgument, match="None is accepted for a product with a number"):
+        pydp.inner(2, b, spec={"rows": 4})
+    assert (out == 7).all()
+
+
+def test_products_have_the_kind_and_the_queue_of_the_first_array(device: Any) -> None:
+    a, b = np.ones((2, 3, 4), np.float32), np.ones((3, 4), np.float32)
+    queue = cl.CommandQueue(device.context, device.cl)
+    arrays = {
+        np.ndarray: lambda x: x,
+        pydp.Field: lambda x: pydp.field(x, device=device),
+        cl_array.Array: lambda x: cl_array.to_device(queue, x),
+    }
+    for kind, made in arrays.items():
+        for other in arrays.values():
+            for x, y in ((a, a), (b[0], b), (b, b)):
+                found = pydp.inner(made(x), other(y))
+                assert isinstance(found, kind)
+        found = pydp.dot(2, made(b))
+        assert isinstance(found, kind)
+    for found in (pydp.inner(arrays[cl_array.Array](a), a), pydp.dot(2, arrays[cl_array.Array](a))):
+        assert found.queue == queue
+
+
 def test_products_with_a_number(device: Any) -> None:
     x = np.array([-0.0, 0.0, 2, np.inf, -3], np.float32)
     for name in ("dot", "inner"):
@@ -436,11 +474,33 @@ def test_reductions_of_a_number_over_its_only_axis(device: Any) -> None:
             getattr(pydp, name)(np.float32(3), axis=1)
 
 
+def test_a_first_value_that_is_also_the_result(device: Any) -> None:
+    x, mask = np.arange(4, dtype=np.float32), np.array([True, False, True, True])
+    for name, want in (("sum", 10.0), ("max", 5.0), ("nansum", 10.0), ("nanmax", 5.0), ("prod", 0.0)):
+        for made in (
+            lambda v: pydp.full((), v, np.float32),
+            lambda v: cl_array.to_device(device.queue, np.float32([v])),
+        ):
+            value = made(5)
+            out = value if value.shape == () else value.reshape(())
+            getattr(pydp, name)(x, where=mask, initial=value, out=out)
+            assert out.get() == want
+    value = pydp.full((), 5, np.float32)
+    assert pydp.nansum(x, initial=value, length=0, out=value).get() == 5
+
+
 def test_first_values_have_the_name_that_the_function_gives_them(device: Any) -> None:
     x = np.ones(3, np.float32)
     for name in ("sum", "prod", "min", "max"):
         with pytest.raises(pydp.InvalidArgument, match="initial='a' is not a number; one value of dtype float32"):
             getattr(pydp, name)(x, initial="a")
+        with pytest.raises(pydp.InvalidArgument, match="initial='a' is not a number"):
+            pydp.explain(getattr(pydp, name), x, initial="a")
+        with pytest.raises(pydp.InvalidArgument, match=r"initial=\d+ is out of range; one value of dtype int64"):
+            getattr(pydp, name)(np.arange(3), initial=2**70)
+    assert pydp.sum(np.arange(3), initial=0.5, dtype=np.float32) == 3.5
+    with pytest.raises(pydp.InvalidArgument, match="norm of an empty array has no result; at least one element"):
+        pydp.norm(x[:0], -np.inf)
     with pytest.raises(pydp.InvalidArgument, match="init='a' is not a number"):
         pydp.reduce(x, init="a")
     with pytest.raises(pydp.InvalidArgument, match="pass initial="):

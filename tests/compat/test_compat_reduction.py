@@ -128,6 +128,9 @@ def test_elementwise_kernels_raise_pyopencls_errors(device):
         double(x[::2])
     with pytest.raises(ValueError, match="the first array has no queue; give queue="):
         double(x.with_queue(None))
+    both = ElementwiseKernel(device.context, "int *x, int *y", "x[i] += y[i]")
+    with pytest.raises(ValueError, match="the first array has no queue; give queue="):
+        both(x.with_queue(None), x)
     double(x.with_queue(None), queue=device.queue)
     assert np.array_equal(x.get(), 2 * np.arange(10))
 

@@ -50,7 +50,6 @@ class Hooks:
     results: tuple[np.dtype, ...]
     finish: str
     empty: tuple[Any, ...] | None = None
-    unknown_empty: tuple[Any, ...] | None = None
     run: np.dtype | None = None
     chain: int = 1024
     operator: str = "+"
@@ -62,6 +61,7 @@ class Hooks:
     nan: str = ""
     ddof: float = 0.0
     power: float = 1.0
+    unknown_empty: tuple[Any, ...] | None = None
 
     @property
     def accumulator(self) -> np.dtype:
@@ -108,7 +108,7 @@ def plan(
     kept = [(shape[a], strides[a]) for a in range(len(shape)) if a not in axes]
     n, count = (int(np.prod([size for size, _ in dims], dtype=object)) for dims in (reduced, kept))
     values = hooks.unknown_empty if bounded and hooks.unknown_empty is not None else hooks.empty
-    need = "pass initial=" if hooks.kind == "value" else "at least one element is needed"
+    need = "pass initial=" if hooks.kind == "value" and hooks.load == "own" else "at least one element is needed"
     if bounded and values is None:
         raise InvalidArgument(f"{hooks.name} with length= may have no elements; pass initial=, the result then")
     if count == 0 or n == 0:

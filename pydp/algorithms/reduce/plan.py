@@ -105,13 +105,13 @@ def plan(
     start = None if operator.operation in ("min", "max") else operator.start  # as NumPy: no minimum of an empty array
     if bounded and start is None and not initial:
         raise InvalidArgument(
-            f"a reduction with op {operator.title} and length= may have no elements; pass {_first_value(operator)}, "
+            f"a reduction with op {operator.title} and length= may have no elements; pass {_parameter_text(operator)}, "
             "the result of no elements"
         )
     if n == 0:
         if start is None and not initial:
             raise InvalidArgument(
-                f"an empty reduction with op {operator.title} has no result; pass {_first_value(operator)}, "
+                f"an empty reduction with op {operator.title} has no result; pass {_parameter_text(operator)}, "
                 "the result of no elements"
             )
         return Plan(accumulator, operator, (), True, start, None)
@@ -143,7 +143,7 @@ def plan(
     return Plan(accumulator, operator, tuple(steps), False, None, choice)
 
 
-def _first_value(operator: Operator) -> str:
+def _parameter_text(operator: Operator) -> str:
     """The name of the first value, for messages."""
     return "init= to reduce, or initial= to min or max" if operator.operation in ("min", "max") else "init="
 

@@ -26,7 +26,15 @@ def position(name: str, sign: str, nan: str) -> Any:
         chain = 64 if dtype.itemsize == 1 else 1024
         result = (np.dtype(np.int64),)
         return Hooks(
-            name, "position", members, result, finish, None, (-1,), chain=chain, sign=sign, nan=nan if floats else ""
+            name,
+            "position",
+            members,
+            result,
+            finish,
+            chain=chain,
+            sign=sign,
+            nan=nan if floats else "",
+            unknown_empty=(-1,),
         )
 
     return lambda g: Request.of(g, name, {"x": g.x}, hooks)
@@ -151,7 +159,7 @@ def min_max_request(g: Given) -> Request:
         members = (("low", dtype, True), ("high", dtype, True))
         nan = "first" if dtype.kind in "fc" else ""
         ends = identity("min", dtype), identity("max", dtype)
-        return Hooks("min_max", "bounds", members, (dtype, dtype), "both", None, ends, nan=nan)
+        return Hooks("min_max", "bounds", members, (dtype, dtype), "both", nan=nan, unknown_empty=ends)
 
     return Request.of(g, "min_max", {"x": g.x}, hooks, outputs=2)
 

@@ -43,7 +43,7 @@ def _product_hooks(name: str, load: str) -> Any:
             run = np.dtype(np.float32) if result == np.float16 else result
             own = widest_float(device) if result.kind == "f" else result
         finish = "test" if result.kind == "b" else "own"
-        return Hooks(name, "value", (("value", own, True),), (result,), finish, (0,), None, run, chain, operator, how)
+        return Hooks(name, "value", (("value", own, True),), (result,), finish, (0,), run, chain, operator, how)
 
     return hooks
 
@@ -81,7 +81,7 @@ def _factors(name: str, g: Given) -> tuple[Any, Any] | None:
     if 0 in ranks or ranks == (1, 1):
         return None
     if name == "inner" and ranks[0] == 1:
-        return b, a
+        return (b, a) if type(a) is type(b) else None  # the result has the kind of the first operand
     if ranks[1] <= 2:
         return a, b.T if name == "inner" and ranks[1] == 2 else b
     return (a, b) if name == "dot" and ranks[0] == 1 else None
@@ -128,8 +128,7 @@ def _product(name: str, g: Given) -> Any:
     factors = _factors(name, g)
     if factors is not None:
         return matmul(**_through_matmul(g, factors))
-    _explain_product(name, g)  # raises the errors before anything is enqueued
-    place = _place(g)
+    place = _checked(name, g, one)  # raises the errors before anything is enqueued
     place.after(g.wait_for)
     a, b = (place.field(place.given[which]) for which in ("a", "b"))
     if one is None:
@@ -139,8 +138,9 @@ def _product(name: str, g: Given) -> Any:
 
 
 def _place(g: Given) -> Place:
-    """The place of a product; its result has the kind of the first array that is not of NumPy."""
-    names = ("b", "a") if isinstance(normal_input("a", g.a), np.ndarray) else ("a", "b")
+    """The place of a product. Its result has the kind of `a`, or of `b` if `a` is a number."""
+    a = normal_input("a", g.a)
+    names = ("b", "a") if isinstance(a, np.ndarray) and not a.ndim else ("a", "b")
     return placed({name: getattr(g, name) for name in names}, g.device, g.queue)
 
 
@@ -152,25 +152,46 @@ def _explain_product(name: str, g: Given) -> Explanation:
         found: Explanation = matmul.__pydp_explain__(given(matmul, (), _through_matmul(g, factors)))
         found.choices.insert(0, "the arrays are multiplied by matmul")
         return replace(found, title=name)
+    place = _checked(name, g, one)
+    a, b = place.given["a"], place.given["b"]
+    if one is None:
+        facts = {"device": place.device.name, "result": f"{np.result_type(a.dtype, b.dtype)} {a.shape + b.shape}"}
+        return Explanation(name, facts, ["a number multiplies all elements, as the operator * of Fields"])
+    found = _of_matrices(g, one, place)
+    found.facts["result"] = f"{np.result_type(a.dtype, b.dtype)} {one.shape}"
+    found.choices.insert(
+        0, f"arrays of shapes {a.shape} and {b.shape} are reshaped, or copied, and multiplied by matmul"
+    )
+    return replace(found, title=name)
+
+
+def _of_matrices(g: Given, one: _Reshaped, place: Place) -> Explanation:
+    """The explanation of the product of the matrices."""
+    a, b = place.given["a"], place.given["b"]
+    left = np.zeros(one.left, a.dtype)  # not touched: it takes no memory
+    right = np.zeros(one.right[::-1], b.dtype).T if one.first == len(b.shape) - 1 else np.zeros(one.right, b.dtype)
+    return explanation_of(matmul, left, right, spec=g.spec, device=place.device)
+
+
+def _checked(name: str, g: Given, one: _Reshaped | None) -> Place:
+    """The place of a product of reshaped arrays, or with a number (`one` is None); raises the errors of the call."""
     place = _place(g)
     a, b = place.given["a"], place.given["b"]
-    shape = a.shape + b.shape if one is None else one.shape
+    shape = tuple(a.shape) + tuple(b.shape) if one is None else one.shape
     if len(shape) > MAX_RANK:
         raise InvalidArgument(f"the result has {len(shape)} axes; ranks 0 to {MAX_RANK} are accepted")
     for which, array in place.given.items():
         check_kind(f"{name} with {which}", array.dtype, "biufc", "numbers")
         check_supported(array.dtype, place.device, which)
     dtype = np.result_type(a.dtype, b.dtype)
+    check_supported(dtype, place.device, name)
     if g.out is not None:
         check_out(g.out, shape, dtype, "out")
-    if one is None:
-        check_supported(dtype, place.device, name)
-        facts = {"device": place.device.name, "result": f"{dtype} {shape}"}
-        return Explanation(name, facts, ["a number multiplies all elements, as the operator * of Fields"])
-    layouts = [np.zeros(shape, x.dtype) for shape, x in ((one.left, a), (one.right, b))]  # not touched: no memory
-    found = explanation_of(matmul, *layouts, spec=g.spec, device=place.device)
-    found.choices.insert(0, f"arrays of shapes {a.shape} and {b.shape} are reshaped and multiplied by matmul")
-    return replace(found, title=name)
+    if g.spec is not None and one is None:
+        raise InvalidArgument(f"spec is {g.spec!r}; None is accepted for a product with a number")
+    if g.spec is not None and one is not None:
+        _of_matrices(g, one, place)
+    return place
 
 
 def _through_matmul(g: Given, factors: tuple[Any, Any]) -> dict[str, Any]:
@@ -202,7 +223,7 @@ def dot(
 
     a, b: numbers or bools, vectors of equal length, any strides. Arrays of rank 2 or more are multiplied over the last
     axis of `a` and the last but one axis of `b`; an array of rank 0 multiplies all elements of the other one.
-    out: array of the shape and the dtype of the result.
+    out: array of the shape and the dtype of the result, which has the kind of `a`, or of `b` if `a` is a number.
     spec: a :class:`pydp.algorithms.reduce.policy.ReduceSpec` for vectors, a
     :class:`pydp.algorithms.matmul.spec.MatmulSpec` for matrices, or a mapping of some of its fields.
 
@@ -358,9 +379,21 @@ def norm_request(g: Given) -> Request:
         if load == "nonzero":
             run = np.dtype(np.int32)
         empty = None if operator == "min" else (np.inf if finish == "power root" and order < 0 else 0,)
-        least = (np.inf,) if empty is None else None  # of no elements whose number is only on the device
         members = (("value", own, True),)
-        return Hooks("norm", "value", members, (result,), finish, empty, least, run, _RUN, operator, load, power=order)
+        return Hooks(
+            "norm",
+            "value",
+            members,
+            (result,),
+            finish,
+            empty,
+            run,
+            _RUN,
+            operator,
+            load,
+            power=order,
+            unknown_empty=(np.inf,) if empty is None else None,
+        )
 
     return Request.of(g, "norm", {"x": x}, hooks)
 

@@ -53,7 +53,7 @@ class Request:
     @classmethod
     def of(cls, g: Given, name: str, inputs: Mapping[str, Any], hooks: Any, **more: Any) -> Request:
         """The request of a call with the arguments axis, keepdims, length and spec."""
-        inputs = {which: whole(one, g.length) for which, one in inputs.items()}
+        inputs = {which: whole(one, g.length) for which, one in inputs.items()}  # `explain` has no `limited`
         return cls(name, inputs, hooks, g.axis, g.keepdims, g.where, g.spec, length=g.length, **more)
 
 
@@ -101,7 +101,7 @@ def _prepare(request: Request) -> _Prepared:
     keepdims = switch(request.keepdims, "keepdims")
     hooks = request.hooks(call.device, tuple(one.dtype for one in inputs))
     x = inputs[0]
-    if hooks.indexed and request.axis is not None and not (not x.shape and is_only_axis(request.axis)):
+    if hooks.indexed and request.axis is not None and (x.shape or not is_only_axis(request.axis)):
         axis_of(request.axis, len(x.shape))  # one axis or None
     axes = axes_of(request.axis, len(x.shape))
     shape = tuple(1 if k in axes else size for k, size in enumerate(x.shape) if keepdims or k not in axes)
@@ -120,14 +120,13 @@ def _prepare(request: Request) -> _Prepared:
     x = sources[0]
     described = (x.dtype, second, x.shape, x.strides, axes, hooks, length is not None)
     found = plan(call.device, *described, by_key(request.spec))
-    initial = None
-    if request.initial is not None:
-        dtype = hooks.results[0]
-        initial = (
-            call.input("initial") if device_initial is not None else host_init(request.initial, dtype, "initial")[()]
-        )
-        if device_initial is not None:
-            check_device_init(initial, dtype, "initial")
+    initial: Any = None
+    if device_initial is not None:
+        given = call.input("initial")
+        check_device_init(given, hooks.results[0], "initial")
+        initial = given.view((), ())
+    elif request.initial is not None:
+        initial = host_init(request.initial, hooks.results[0], "initial")[()]
     return _Prepared(call, inputs, sources, axes, shape, found, initial)
 
 
@@ -184,10 +183,13 @@ def perform(request: Request) -> Any:
         pairs = zip(ready.inputs, sources, strict=True)
         sources = [call.contiguous(one).view(to.shape, to.strides) if _moved(one, to) else to for one, to in pairs]
     length = limit(call, ready.inputs[0].size) if request.length is not None and ready.plan.steps else None
-    run(call, ready.plan, sources, results, length)
+    folded = results
+    if isinstance(ready.initial, Operand) and call.overlaps(ready.initial, results[0]):
+        folded = [call.temporary(results[0].shape, results[0].dtype)]  # the first value is read after the fold
+    run(call, ready.plan, sources, folded, length)
     if ready.initial is not None:
         combine = named_operator(ready.plan.hooks.operator, results[0].dtype).function("evaluate")
-        elementwise.apply(call, "call", [ready.initial, results[0]], results[0], function=combine)
+        elementwise.apply(call, "call", [ready.initial, folded[0]], results[0], function=combine)
     found = call.finish(*results)
     if request.where["out"] is not None:
         return found

@@ -44,7 +44,7 @@ def fold_request(name: str, operator: str, nan: bool) -> Any:
             chain = 16 if run.kind in "fc" and operator in _SUMS else 1024
             members = (("value", run, True),)
             return Hooks(
-                name, "value", members, (result,), "own", (start,), None, run, chain, operator, skips=skips, start=start
+                name, "value", members, (result,), "own", (start,), run, chain, operator, skips=skips, start=start
             )
 
         inputs = {"x": g.x, "where": mask}
@@ -276,6 +276,7 @@ def explaining_fold(operator: str, masked: Any) -> Any:
     call with a mask."""
 
     def explain(g: Given) -> Explanation:
+        check_first(vars(g).get("initial"), g.x, operator, vars(g).get("dtype"))
         if mask_of(vars(g).get("where")) is not None:
             found: Explanation = masked(g)
             return found

@@ -57,7 +57,9 @@ def host_init(init: Any, dtype: np.dtype, name: str = "init") -> np.ndarray:
     try:
         with np.errstate(all="ignore"):
             value = given.astype(dtype) if not given.ndim else given
-    except (TypeError, ValueError, OverflowError):
+    except OverflowError:
+        raise InvalidArgument(f"{name}={init!r} is out of range; one value of dtype {dtype} is accepted") from None
+    except (TypeError, ValueError):
         raise InvalidArgument(f"{name}={init!r} is not a number; one value of dtype {dtype} is accepted") from None
     if value.ndim:
         raise InvalidArgument(f"{name} has shape {value.shape}; one value of dtype {dtype} is accepted")

@@ -29,6 +29,9 @@ _PARTS = 4  # work-items of a compute unit
 _ONE = (1,)
 
 
+_NO_QUEUE = "the first array has no queue; give queue="
+
+
 def __getattr__(name: str) -> Any:
     return getattr(original, name)
 
@@ -130,10 +133,11 @@ class ElementwiseKernel(original.ElementwiseKernel):
                 shape = (min(self._max_work_items, -(-n // _SMALLEST)),)
                 try:
                     return kernel(queue or first.queue, shape, _ONE, *args, n, wait_for=wait_for)
-                except (RuntimeError, TypeError):
+                except (AssertionError, RuntimeError, TypeError):
                     if not first.flags.forc:
-                        raise NotImplementedError("cannot operate on non-contiguous arrays") from None
-                    _queue_of(first, queue)
+                        raise NotImplementedError("cannot operate on non-contiguous array") from None
+                    if queue is None is first.queue:
+                        raise ValueError(_NO_QUEUE) from None
                     raise
         kernel, place = self._own(range is not None or slice is not None)
         first = args[place]
@@ -148,20 +152,14 @@ class ElementwiseKernel(original.ElementwiseKernel):
             start, step = range.start or 0, 1 if range.step is None else range.step
             n = len(builtins.range(start, range.stop, step))
             sizes = (start, range.stop, step)
-        queue = _queue_of(first, queue)
+        queue = queue or first.queue
+        if queue is None:
+            raise ValueError(_NO_QUEUE)
         waits = [] if wait_for is None else list(wait_for)
         if not n:
             return cl.enqueue_marker(queue, wait_for=waits)
         parts = min(self._max_work_items, -(-n // _SMALLEST))
         return kernel(queue, (parts,), (1,), *args, *sizes, wait_for=waits)
-
-
-def _queue_of(first: Any, queue: Any) -> Any:
-    """The queue of a call: the given one, or that of its first array."""
-    found = queue or first.queue
-    if found is None:
-        raise ValueError("the first array has no queue; give queue=")
-    return found
 
 
 class ElementwiseTemplate(original.ElementwiseTemplate):

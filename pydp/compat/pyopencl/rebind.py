@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 import inspect
 import types
@@ -12,11 +11,11 @@ from typing import Any
 __all__ = ["original_module", "overrides", "rebind"]
 
 
-@functools.cache
 def original_module(name: str) -> Any:
-    """pyopencl's own module, also after ``install()`` has replaced it: a module of this package may be reloaded. The
-    first call must be before that."""
-    return importlib.import_module(f"pyopencl.{name}")
+    """pyopencl's own module. After ``install()``, its name stands for a module of this package, which has the attribute
+    `original`."""
+    found = importlib.import_module(f"pyopencl.{name}")
+    return getattr(found, "original", found)
 
 
 def overrides(value: object, base: type, *methods: str) -> bool:

@@ -335,7 +335,7 @@ TABLE = (
     Quirk(
         "intel",
         "the compiler crashes when it vectorizes a loop with several reductions by an operator such as max((1 == "
-        "max(a != 0, a)) - (b * a == b), a): loops that apply an operator to one element at a time are not vectorized",
+        "max(a != 0, a)) - (b * a == b), a): reduce_rows_vector.mako keeps it from doing so",
         kinds=_CPU,
         shown_by="tests/runtime/test_driver_faults.py::test_reductions_of_comparisons_and_extremes_compile",
     ),

@@ -22,13 +22,7 @@ parsing = fork_safe(threading.RLock())
 _extra_folders: list[str] = []
 # Templates write ${one_lane} at kernels whose work-groups have one work-item, which handles vectors. Without the hint
 # Intel's compiler vectorizes these kernels across work-items too, and takes up to three times as long.
-#
-# They write ${as_written} at loops that apply an operator to one element at a time, which compilers must not vectorize
-# (see "several reductions" in pydp/runtime/device/quirks.py).
-_FOR_ALL = {
-    "one_lane": "__attribute__((vec_type_hint(float16)))",
-    "as_written": '_Pragma("clang loop vectorize(disable)")',
-}
+_FOR_ALL = {"one_lane": "__attribute__((vec_type_hint(float16)))"}
 
 
 def folder() -> Path:
