@@ -426,7 +426,7 @@ def test_explanations_of_products_are_those_of_the_call(device: Any) -> None:
     with pytest.raises(pydp.InvalidArgument, match="rows is"):
         pydp.inner(a, b, spec={"rows": -1}, out=out)
     with pytest.raises(pydp.InvalidArgument, match="None is accepted for a product with a number"):
-        pydp.inner(2, b, spec={"rows": 4})
+        pydp.inner(np.float32(2), b, spec={"rows": 4})
     assert (out == 7).all()
 
 
@@ -443,9 +443,9 @@ def test_products_have_the_kind_and_the_queue_of_the_first_array(device: Any) ->
             for x, y in ((a, a), (b[0], b), (b, b)):
                 found = pydp.inner(made(x), other(y))
                 assert isinstance(found, kind)
-        found = pydp.dot(2, made(b))
+        found = pydp.dot(np.float32(2), made(b))
         assert isinstance(found, kind)
-    for found in (pydp.inner(arrays[cl_array.Array](a), a), pydp.dot(2, arrays[cl_array.Array](a))):
+    for found in (pydp.inner(arrays[cl_array.Array](a), a), pydp.dot(np.float32(2), arrays[cl_array.Array](a))):
         assert found.queue == queue
 
 
@@ -455,10 +455,10 @@ def test_products_with_a_number(device: Any) -> None:
         found = getattr(pydp, name)(np.float32(2), x)
         _same(found, 2 * x)
         assert np.array_equal(np.signbit(found), np.signbit(2 * x))
-        assert isinstance(getattr(pydp, name)(2, pydp.field(x)), pydp.Field)
-        _same(getattr(pydp, name)(x, 1j), np.dot(x, 1j))
+        assert isinstance(getattr(pydp, name)(np.float32(2), pydp.field(x)), pydp.Field)
+        _same(getattr(pydp, name)(x, np.complex64(1j)), np.dot(x, np.complex64(1j)))
         _same(getattr(pydp, name)(3, 4), np.dot(3, 4))
-        assert str(pydp.explain(getattr(pydp, name), 3, x)).startswith(name)
+        assert str(pydp.explain(getattr(pydp, name), np.float32(3), x)).startswith(name)
     out = np.full(5, 7, np.float32)
     for wrong in ((x, np.zeros((), [("a", "f4")])), (np.float32(2), x[:3])):
         with pytest.raises(pydp.InvalidArgument):
