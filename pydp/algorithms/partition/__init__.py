@@ -144,8 +144,8 @@ def _at_positions(x: Any, kth: Any, mask: Any, count: Any, length: Any, second: 
 
 
 def _positions_of(kth: Any, x: Any, axis: Any) -> tuple[int, ...]:
-    """The positions where `x` is partitioned along an axis; none if `x` is empty. Raises InvalidArgument for positions out
-    of range."""
+    """The positions where `x` is partitioned along an axis; none if `x` is empty. Raises InvalidArgument for positions
+    out of range."""
     n = x.size if axis is None else x.shape[axis_of(axis, x.ndim)]
     given = kth.reshape(-1).tolist() if isinstance(kth, np.ndarray) else kth
     try:
