@@ -125,7 +125,7 @@ class Limits:
         return Probe(run, count * (2.0 if name == "limit_copy" else 1.0), "GB/s")
 
     def _memory(self, array: Any, nbytes: int) -> Any:
-        """The buffer of a Field or a pyopencl Array; new memory if there is none or it is too small."""
+        """The buffer of a Field or a pyopencl Array. If it is missing or too small, this allocates another one."""
         if array is not None:  # Field.array would change the Field: pydp no longer sees all uses of its memory
             buffer = array._storage.buffer if isinstance(array, pydp.Field) else array.base_data
             if buffer.size >= nbytes:
