@@ -3,6 +3,9 @@
 ## lines are fetched into the second-level cache, one by one: with every second line only, loops were up to 20% slower.
 ## They may lie outside the array. The built-in takes a pointer to the default address space.
 ##
+<%!
+    DISTANCE = 16384
+%>
 ## The cache lines of `nbytes` bytes at `address` (a C expression).
 <%def name="lines(address, nbytes)">
 % for place in range(0, nbytes, 64):
@@ -10,7 +13,8 @@
 % endfor
 </%def>
 ##
-## The same, 16 KB after `pointer`, the address that a loop reads now. On a Xeon, 16 KB to 256 KB were equally fast.
+## The same, DISTANCE bytes after `pointer`, the address that a loop reads now. On a Xeon, 16 KB to 256 KB were equally
+## fast.
 <%def name="ahead(pointer, nbytes)">
-${lines(f"(size_t) ({pointer}) + 16384", nbytes)}
+${lines(f"(size_t) ({pointer}) + {DISTANCE}", nbytes)}
 </%def>

@@ -13,7 +13,8 @@
 ## (format text of a - b with wrap-around, with {a}, {b} and the vector width {n}: the sum of a run is then the
 ## difference of two sums that begin at the partition's start; "": sums restart at each head), condition_vector
 ## (the condition as an expression of vectors: x, with heads a and b; ""), vector_functions (that it calls),
-## key_bytes, key_mask (C type of the masks of keys), summand_bytes, partitions_ahead (see scan_vector).
+## key_bytes, key_mask (C type of the masks of keys), summand_bytes, partitions_ahead (of the partition that a core takes
+## next; 0: nothing is prefetched).
 <%namespace name="common" file="select_common.mako"/>
 <%namespace name="lookback" file="wg_lookback.mako"/>
 <%namespace name="memory" file="prefetch.mako"/>
@@ -29,10 +30,15 @@
     parts_of += [("others", "other_places")] if rest else []
     # pairs of a part and its value in a list of values for the first, the second and the other elements
     by_part = lambda values: list(zip(parts_of, [values[0]] + values[1:2] * three + values[2:] * rest))
+    fetched = [("k", "K_AT", k_unit, key_bytes), ("s", "S_AT", s_unit, summand_bytes)]
+    fetched += [("e", "E_AT", e_unit, element_words * word_bytes)] if elements else []
     narrow = min([word_bytes] * elements + [sum_bytes] * sums + [8])  # of the vectors that are compressed
 %>
 ${common.prelude()}
 #define BLOCK ${block}
+% if partitions_ahead:
+#define AHEAD ${memory.attr.DISTANCE // max(size for _, _, _, size in fetched)} /* elements */
+% endif
 % if compress:
 /* The kept lanes of a vector are moved together: by one instruction of processors with AVX-512, for which some compilers
    have functions (elements of 8 and 16 bits need VBMI2), or by a shuffle whose mask comes from a table. */
@@ -319,6 +325,9 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
     const int size = (int) (end - begin);
 % if partitions_ahead:
     const long next_begin = p + ${partitions_ahead} < parts ? begin + (long) part * ${partitions_ahead} : begin;
+% if elements:
+    const int apart = (size_t) (e + E_AT(begin) * ${element_words}) != (size_t) (k + K_AT(begin));
+% endif
 % endif
     uchar flags[BLOCK] __attribute__((aligned(8)));
 % for elements_of, places_of in parts_of: # 16 more elements, for stores after the last one
@@ -341,9 +350,7 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
     for (int first = 0; first < size; first += BLOCK) {
         const int length = min(BLOCK, size - first);
 % if partitions_ahead:
-        for (int at = 0; at < length; at += 16) {
-            ${next_sixteen("at")}
-        }
+        ${prefetch("BLOCK")}
 % endif
         const int some = mark(${common.input_names()}, begin + first, length, flags);
 % if sums:
@@ -457,14 +464,22 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % endif
 </%def>
 ##
-## Prefetches 16 adjacent small elements of each array, from `first + at` on, of the partition that this core takes next,
-## if the cores take turns.
-<%def name="next_sixteen(at)">
-    const long next = next_begin + first + ${at};
-% for array, place, unit, size in (("k", "K_AT", k_unit, key_bytes), ("e", "E_AT", e_unit, elements * element_words * word_bytes), ("s", "S_AT", s_unit, summand_bytes)):
-% if unit == 1 and 0 < size <= 64:
-    ${memory.lines(f"{array} + {place}(next){f' * {element_words}' if array == 'e' else ''}", 16 * size)}
-% endif
+## Prefetches `count` (a number or BLOCK) adjacent small elements of each array, AHEAD of `first`: in this partition, or
+## after its end in the partition that this core takes next, if the cores take turns.
+<%def name="prefetch(count)">
+    const int later = first + AHEAD;
+    const long next = later < part ? begin + later : next_begin + (later - part);
+% for array, place, unit, size in fetched:
+%   if unit == 1 and 0 < size <= 64:
+<% address = f"{array} + {place}(next){f' * {element_words}' if array == 'e' else ''}" %>\
+    ${"if (apart) {" if array == "e" else ""}
+%     if count == "BLOCK":
+    for (int line = 0; line < BLOCK * ${size}; line += 64) ${memory.lines(f"(size_t) ({address}) + line", 1).strip()}
+%     else:
+    ${memory.lines(address, count * size)}
+%     endif
+    ${"}" if array == "e" else ""}
+%   endif
 % endfor
 </%def>
 ##
@@ -479,7 +494,7 @@ kernel ${one_lane} void select_elements(${common.kernel_inputs()} ${common.outpu
 % endif
     for (; first + 16 <= size; first += 16) {
 % if partitions_ahead and stores:
-        ${next_sixteen("0")}
+        ${prefetch(16)}
 % endif
         const ushort mask = kept_of(k + K_AT(begin + first));
 % if sums:

@@ -178,8 +178,8 @@ static RANK last_rank(const DIGIT digit, const uint bin) {
 ##
 ## Statements: sets `span` to the span of elements begin .. end - 1, which `element` sets `e` to. many: 16 adjacent
 ## encoded keys from `i` on as a vector of ranks' type, or None. orders: the orders to look for (a C expression), in
-## adjacent keys; "" for none.
-<%def name="range(element, many, begin, end, orders='')">
+## adjacent keys; "" for none. fetch: statements that prefetch the keys after those from `i` on.
+<%def name="range(element, many, begin, end, orders='', fetch='')">
 <%
     whole = "ulong" if key_bits == 64 else "uint"
     parts = {"low": ("min", "ranks"), "high": ("max", "ranks")}
@@ -201,6 +201,7 @@ static RANK last_rank(const DIGIT digit, const uint bin) {
         ${whole}16 ranks = ranks_of(${many});
         const uint from = i, stop = i + min(1024u, (${end} - i - 16) & ~15u);
         while (i < stop) {
+            ${fetch}
             i += 16;
             const ${whole}16 next = ranks_of(${many});
             const ${whole}16 later = (${whole}16) (ranks.s1234, ranks.s5678, ranks.s9abc, ranks.sdef, next.s0);
@@ -227,6 +228,7 @@ static RANK last_rank(const DIGIT digit, const uint bin) {
     }
 %   endif
     for (; i + 16 <= ${end}; i += 16) {
+        ${fetch}
         const ${whole}16 ranks = ranks_of(${many});
 %   for part, (better, ranks) in parts.items():
         ${part} = ${better}(${part}, ${ranks});

@@ -18,9 +18,10 @@
 ## Parameters: see sort_radix_elements and sort_radix_cached; declarations; word_bytes (bytes of `word`); bins, again
 ## (bits of the digit in the two rounds; again is 0 if there is no second round), buckets (most buckets of a segment),
 ## limit (most elements that are sorted in the cache), nontemporal (store whole lines past the caches, if the compiler
-## can).
+## can), prefetch (see Profile.prefetches).
 <%namespace name="elements" file="sort_radix_elements.mako"/>
 <%namespace name="lsd" file="sort_radix_cached.mako"/>
+<%namespace name="memory" file="prefetch.mako"/>
 <%
     rank_bits = 64 if key_bits == 64 else 32
     per = 64 // word_bytes // (2 if carried else 1)
@@ -134,6 +135,8 @@ kernel ${one_lane} void sort_buckets(global ELEMENT* restrict first, global ELEM
     many = "encoded_many(vload16(0, keys + i))" if first else None
     if not first and not carried:
         many = f"convert_{'ulong' if key_bits == 64 else 'uint'}16(vload16(0, x + i))"
+    fetched = ("keys + i", key_bits // 8) if first else ("x + i", word_bytes)
+    fetch = capture(memory.ahead, fetched[0], 16 * fetched[1]).strip() if prefetch and many else ""
     inputs = capture(elements.sources) if first else "global const ELEMENT* restrict x, const uint n"
 %>
 <%def name="chunk()">
@@ -168,7 +171,7 @@ kernel ${one_lane} void sort_buckets(global ELEMENT* restrict first, global ELEM
 
 kernel ${one_lane} void sort_range_${name}(${inputs}, ${steps}, global SPAN* restrict spans${", const uint orders" if first else ""}) {
     ${chunk()}
-    ${elements.range(capture(element, "e", "i"), many, "begin", "end", "orders" if first else "")}
+    ${elements.range(capture(element, "e", "i"), many, "begin", "end", "orders" if first else "", fetch)}
     spans[chunk] = span;
 % if first:
     if (chunk == 0)

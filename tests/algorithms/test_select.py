@@ -119,7 +119,10 @@ def test_all_scalar_types(device, dtype):
     if not needs.has(device, dtype):
         with pytest.raises(pydp.UnsupportedOnDevice):
             pydp.flatnonzero(x)
+        with pytest.raises(pydp.UnsupportedOnDevice):
+            pydp.select(mask, mask=x)
     needs.dtype(device, dtype)
+    assert np.array_equal(pydp.select(mask, mask=x, spec=spec), mask[x != 0])
     condition = "x.x > 1" if dtype.kind == "c" else "x >= 1" if dtype.kind == "b" else "x > 1"
     kept = x.real >= 1 if dtype.kind == "b" else x.real > 1
     assert np.array_equal(pydp.select(x, condition, spec=spec), x[kept])
@@ -400,7 +403,7 @@ BAD = {
     "half an expression": (lambda x: pydp.select(x, "x >"), "ends where a value is expected"),
     "no x": (lambda x: pydp.select(x, "1 > 0"), "uses none of x"),
     "a number": (lambda x: pydp.select(x, 5), "predicate 5 is not a condition"),
-    "a mask of ints": (lambda x: pydp.select(x, mask=x), "mask has dtype int64; bool and uint8 are accepted"),
+    "a mask of records": (lambda x: pydp.select(x, mask=np.zeros(5, [("a", "i4")])), "bool and numbers are accepted"),
     "a short mask": (lambda x: pydp.select(x, mask=x[:3] > 0), r"mask has shape \(3,\); the shape of x, \(5,\)"),
     "a long mask": (lambda x: pydp.compress(np.ones(9, bool), x), "at most as many elements as x, 5"),
     "an axis": (lambda x: pydp.compress(x > 0, x, 1), "axis=1 is out of range"),

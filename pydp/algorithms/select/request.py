@@ -173,15 +173,18 @@ def check_mask(mask: Operand, x: Operand, which: str) -> None:
     if which == "compress":
         check_flat_mask(mask, x.size, "x")
         return
-    if mask.dtype != np.bool_ and mask.dtype != np.uint8:
-        raise InvalidArgument(f"mask has dtype {mask.dtype}; bool and uint8 are accepted")
+    _check_mask_dtype(mask)
     check_same_shape("mask", mask, "x", x)
+
+
+def _check_mask_dtype(mask: Any) -> None:
+    if mask.dtype.kind not in "biufc":
+        raise InvalidArgument(f"mask has dtype {mask.dtype}; bool and numbers are accepted")
 
 
 def check_flat_mask(mask: Any, most: int, what: str) -> None:
     """Raise InvalidArgument unless `mask` is an array of rank 1 with at most as many numbers as `what`."""
-    if mask.dtype.kind not in "biufc":
-        raise InvalidArgument(f"mask has dtype {mask.dtype}; bool and numbers are accepted")
+    _check_mask_dtype(mask)
     if len(mask.shape) != 1 or mask.size > most:
         raise InvalidArgument(
             f"mask has shape {mask.shape}; rank 1 and at most as many elements as {what}, {most}, are accepted"

@@ -176,6 +176,7 @@ def radix(
         "buckets": BUCKETS,
         "limit": sizes.limit,
         "nontemporal": spec.nontemporal,
+        "prefetch": device.profile.prefetches,
     }
     which = ("rows", "again") if sizes.again else ("rows",)
     names = [*(f"{phase}_{one}" for one in which for phase in _PHASES), "buckets"]
