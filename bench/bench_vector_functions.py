@@ -32,16 +32,15 @@ def mandelbrot(idx: Any, picture: Any, scale: Any, left: Any, top: Any, limit: A
 
 @pydp.vector
 def accelerations(idx: Any, out: Any, x: Any, y: Any, z: Any, softening: Any) -> None:
-    """Of bodies of mass 1, by all bodies."""
+    """Of bodies of mass 1, by all bodies. The peers' compilers may fuse products and sums; pydp fuses what says so."""
     i = idx[0]
     ax, ay, az = 0.0, 0.0, 0.0
     for j in range(x.extent[0]):
         dx, dy, dz = x[j] - x[i], y[j] - y[i], z[j] - z[i]
-        inverse = pydp.math.rsqrt(dx * dx + dy * dy + dz * dz + softening)
+        square = pydp.fma(dx, dx, pydp.fma(dy, dy, pydp.fma(dz, dz, softening)))
+        inverse = pydp.math.rsqrt(square)
         cube = inverse * inverse * inverse
-        ax += dx * cube
-        ay += dy * cube
-        az += dz * cube
+        ax, ay, az = pydp.fma(dx, cube, ax), pydp.fma(dy, cube, ay), pydp.fma(dz, cube, az)
     out[0, i] = ax
     out[1, i] = ay
     out[2, i] = az
