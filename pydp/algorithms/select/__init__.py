@@ -45,8 +45,8 @@ def select(
     ``x[x > 0]``. The result has the same kind, and the dtype in native byte order.
 
     predicate: an OpenCL C expression in the element ``x``, such as ``"x > 0"`` or ``"x.key % 2 == 0"``, or a Python
-    function of one element. mask: instead of a predicate, an array of bools or numbers (flags) in the shape of x; elements
-    where it is not zero are kept.
+    function of one element. mask: instead of a predicate, an array of bools or numbers (flags) in the shape of x;
+    elements where it is not zero are kept.
 
     The call does not wait. The length of a Field is known when it is asked for: ``len(r)``, ``r.shape``, ``r.get()``
     and the use of `r` in another call wait for it. A Field keeps the memory of as many elements as `x` has. Calls on
