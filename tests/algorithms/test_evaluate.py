@@ -54,6 +54,34 @@ def test_functions(device):
     )
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "i4", "u4", "i8", "f4", "f8"])
+def test_remainders_and_signs_are_numpys(device, dtype):
+    """OpenCL C's remainder rounds the quotient, its fmod takes no integers, and its sign of NaN is 0."""
+    dtype = np.dtype(dtype)
+    if dtype == np.float64 and not device.profile.fp64:
+        pytest.skip("the device has no float64")
+    if dtype.kind == "f" and device.profile.loop_limit is not None:
+        pytest.skip("float remainders contain loops, which the driver ends")
+    if dtype.kind == "f":
+        special = [np.nan, np.inf, -np.inf, 0.0, -0.0, 7.5, -7.5]
+    else:
+        special = [np.iinfo(dtype).min, np.iinfo(dtype).max, 0]
+    values = np.array([*special, *range(-9 if dtype.kind != "u" else 0, 10)]).astype(dtype)
+    a, b = (one.ravel() for one in np.meshgrid(values, values))
+    with np.errstate(all="ignore"):
+        for text, want in {
+            "remainder(a, b)": np.remainder(a, b),
+            "mod(a, 3)": np.mod(a, 3),
+            "fmod(a, b)": np.fmod(a, b),
+            "sign(a)": np.sign(a),
+        }.items():
+            got = pydp.evaluate(text, a=a, b=b)
+            assert got.dtype == want.dtype, text
+            np.testing.assert_array_equal(got, want, err_msg=text)
+    with pytest.raises(pydp.InvalidArgument, match="not defined for bool"):
+        pydp.evaluate("sign(a)", a=a > 0)
+
+
 def test_types_are_numpys(device):
     values = {
         "b": N > 0, "i1": N.astype(np.int8), "u1": M.astype(np.uint8), "i2": M.astype(np.int16), "i4": N,

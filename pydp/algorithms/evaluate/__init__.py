@@ -44,8 +44,8 @@ def evaluate(
     expression: text such as ``"a * x + sin(y)"``, in the grammar of operators (see :mod:`pydp.algorithms.operators`):
     numbers, names, ``+ - * / % << >> < > <= >= == != & ^ | && || ! ~``, ``condition ? x : y``, casts ``(float)x``, and
     OpenCL C's functions of numbers, also by NumPy's names (``where``, ``clip``, ``arctan2``, ``maximum``, ``power``,
-    ``floor_divide``, ...). ``round`` and ``sign`` are OpenCL C's: halves are rounded away from zero (``rint`` is
-    NumPy's ``round``), and the sign of NaN is 0.
+    ``floor_divide``, ...). Where both have a name, it means NumPy's function (``remainder`` is ``%``, the sign of NaN is
+    NaN), except ``round``, which is OpenCL C's: halves are rounded away from zero (``rint`` is NumPy's ``round``).
 
     values: arrays and numbers by name, which broadcast. Without any, the names are variables of the caller, as in
     numexpr. The result has the kind of the first array in the expression. out: array for the result; it may be one of
@@ -54,9 +54,9 @@ def evaluate(
     Types are NumPy's: int32 + float32 is float64, ``/`` of integers is a float, ``%`` has the sign of the divisor,
     comparisons give bool. Python's numbers and literals without suffix take the type of the other operand, which must
     hold an integer; alone they are int64. Comparisons with such integers are exact; other integers are compared in
-    their common dtype. Integers with a dtype wrap; for a divisor of zero, ``%`` and ``floor_divide`` give 0. An integer
-    to the power of a negative integer is 1 (NumPy raises an error). A shift by a negative count, or by at least the
-    number of bits, gives 0, and -1 for ``>>`` of a negative number.
+    their common dtype. Integers with a dtype wrap; for a divisor of zero, ``%``, ``fmod`` and ``floor_divide`` give 0.
+    An integer to the power of a negative integer is 1 (NumPy raises an error). A shift by a negative count, or by at
+    least the number of bits, gives 0, and -1 for ``>>`` of a negative number.
 
     Raises InvalidArgument for mistakes in the expression, with the column, for missing names, for shapes that do not
     broadcast, for integers that a dtype does not hold, and for complex numbers and records; UnsupportedOnDevice if the

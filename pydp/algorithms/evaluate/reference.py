@@ -32,6 +32,7 @@ _TRUTHS = [_BINARY[sign] for level in (0, 1, 5, 6) for sign in _LEVELS[level].sp
 _SAME = """
     sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh exp exp2 expm1 log log2 log10 log1p sqrt
     cbrt rint fabs hypot arctan2 copysign nextafter isnan isinf isfinite signbit absolute maximum minimum power clip
+    remainder mod fmod sign
 """.split()
 _FUNCTIONS: dict[str, Any] = {name: getattr(np, name) for name in _SAME}
 _FUNCTIONS |= {f"a{name[3:]}": _FUNCTIONS[name] for name in _SAME if name.startswith("arc")}
@@ -39,7 +40,7 @@ _FUNCTIONS |= {"abs": np.absolute, "max": np.maximum, "min": np.minimum, "pow": 
 _FUNCTIONS["floor_divide"] = np.floor_divide
 _EXACT = {
     np.positive, np.negative, np.absolute, np.fabs, np.floor, np.ceil, np.trunc, np.rint, np.maximum, np.minimum,
-    np.clip, np.copysign,
+    np.clip, np.copysign, np.sign,
 }  # fmt: skip
 _CASTS = {
     "char": "i1", "uchar": "u1", "short": "i2", "ushort": "u2", "int": "i4", "uint": "u4", "long": "i8", "ulong": "u8",

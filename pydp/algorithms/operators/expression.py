@@ -54,7 +54,7 @@ _UFUNCS = {
 _COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
 _NAMES = {  # NumPy's names of OpenCL C's functions
     **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2")},
-    **{"absolute": "abs", "maximum": "max", "minimum": "min", "power": "pow"},
+    **{"absolute": "abs", "maximum": "max", "minimum": "min", "power": "pow", "mod": "remainder"},
 }
 _OF_FLOATS = {  # computed in the dtype of NumPy's function
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
@@ -569,6 +569,12 @@ class _Parser(grammar._Parser):
             return self._narrow(call(own, [self.to(one, met) for one in arguments]), met)
         if own == "floor_divide" and len(arguments) == 2:
             return self._of_integers(own, *arguments)
+        if own == "remainder" and len(arguments) == 2:
+            return self._binary("%", *arguments)
+        if own == "fmod" and len(arguments) == 2:
+            return self._fmod(*arguments)
+        if own == "sign" and len(arguments) == 1:
+            return self._sign(*arguments)
         if own == "pow" and len(arguments) == 2:
             return self._power(*arguments)
         ufunc = _OF_FLOATS.get(own)
@@ -619,6 +625,33 @@ class _Parser(grammar._Parser):
         x, low, high = (self.to(one, met) for one in (x, low, high))
         above = self._narrow(call("max", [x, low]), met)
         return self._narrow(call("min", [above, high]), met)
+
+    def _fmod(self, left: Node, right: Node) -> Node:
+        """NumPy's fmod: the remainder with the sign of the dividend; 0 for integers and a divisor of 0."""
+        *kinds, result = self._resolved(np.fmod, "fmod", left, right)
+        if not (result is int or (isinstance(result, np.dtype) and result.kind in "iu")):
+            left, right = (self.to(one, kind) for one, kind in zip((left, right), kinds, strict=True))
+            return self._narrow(call("fmod", [left, right]), result)
+        modulus = self._binary("%", left, right)
+        if self.strong(result).kind == "u":
+            return modulus
+        left, right, zero = self.to(left, result), self.to(right, result), self.to(self._number("0"), result)
+        differ = binary("!=", binary("<", left, zero), binary("<", right, zero))
+        moved = self._narrow(binary("-", modulus, right), result)
+        return self._narrow(conditional(binary("&&", modulus, differ), moved, modulus), result)
+
+    def _sign(self, x: Node) -> Node:
+        """NumPy's sign; that of NaN is NaN."""
+        if self.kind(x) == _BOOL:
+            raise Refused("the function 'sign' is not defined for bool")
+        kind = self.kind(x)
+        if kind is int:
+            self._must_hold(x, _LONG)
+        zero, one = (self.to(self._number(word), kind) for word in ("0", "1"))
+        other = x if not self._is_whole(x) else zero  # NaN
+        below = conditional(binary("<", x, zero), self._narrow(unary("-", one), kind), other)
+        below = conditional(binary("==", x, zero), zero, below) if not self._is_whole(x) else below
+        return self._narrow(conditional(binary(">", x, zero), one, self._narrow(below, kind)), kind)
 
     def _power(self, base: Node, exponent: Node) -> Node:
         *_, result = self._resolved(np.power, "pow", base, exponent)
