@@ -43,8 +43,8 @@ def histogram(
     x: Any,
     bins: Any = 10,
     range: tuple[float, float] | None = None,
+    density: bool | None = None,
     weights: Any = None,
-    density: bool = False,
     *,
     device: Any = None,
     queue: Any = None,
@@ -71,7 +71,7 @@ def histogram(
     >>> pydp.histogram(np.array([1, 2, 1]), bins=[0, 1, 2, 3])[0]
     array([0, 2, 1])
     """
-    density = switch(density, "density")
+    density = density is not None and switch(density, "density")
     x = normal_input("x", x)
     wait_on_host(wait_for, bins, range)
     dtype, named = _accepted(x.dtype), {"device": device, "queue": queue, "wait_for": wait_for}
@@ -294,7 +294,7 @@ _COUNTED = {
 
 def _explain_histogram(given: Given) -> Explanation:
     """Explain ``histogram(x, ...)``. Values are not read: without range, the edges are unknown."""
-    switch(given.density, "density")
+    switch(given.density is not None and given.density, "density")
     bins, arrays = given.bins, {"x": given.x, "weights": given.weights}
     call = Call.begin(arrays, **given.where)
     source = _numbers(call)

@@ -125,10 +125,11 @@ def concatenate(
 ) -> Any:  # fmt: skip
     """Join arrays along an existing axis, as ``numpy.concatenate``.
 
-    arrays: a sequence of arrays with equal shapes except along `axis`. axis: an integer; None joins the elements of all
-    arrays in C order. dtype: of the result; None takes NumPy's common dtype. out: array for the result, which must not
-    share memory with the arrays. The result has the kind of the first array. Raises InvalidArgument for other shapes,
-    for dtypes without a common one, and for arrays on different devices.
+    arrays: a sequence of arrays with equal shapes except along `axis`, or an array, whose slices along axis 0 are
+    joined. axis: an integer; None joins the elements of all arrays in C order. dtype: of the result; None takes NumPy's
+    common dtype. out: array for the result, which must not share memory with the arrays. The result has the kind of the
+    first array. Raises InvalidArgument for other shapes, for dtypes without a common one, and for arrays on different
+    devices.
 
     >>> pydp.concatenate([np.array([1, 2]), np.array([3])])
     array([1, 2, 3])
@@ -157,7 +158,9 @@ def concatenate(
 
 def _joined(arrays: Any, where: dict[str, Any]) -> tuple[Call, list[Operand]]:
     if not isinstance(arrays, (tuple, list)):
-        raise InvalidArgument(f"arrays is a {type(arrays).__name__}; a list or tuple of arrays is accepted")
+        if not getattr(arrays, "shape", ()):
+            raise InvalidArgument(f"arrays is a {type(arrays).__name__}; a list, a tuple or an array is accepted")
+        arrays = [arrays[k] for k in range(len(arrays))]
     if not arrays:
         raise InvalidArgument("arrays has no array; at least one is needed")
     given = {f"arrays[{k}]": normal_input(f"arrays[{k}]", one) for k, one in enumerate(arrays)}

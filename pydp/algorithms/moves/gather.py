@@ -29,8 +29,8 @@ _MOST_OWNERS = (1 << 31) - 1  # indexes of a launch of put with owners
 
 
 def take(
-    a: Any, indices: Any, axis: int | None = None, mode: str = "raise",
-    *, out: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None,
+    a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise",
+    *, device: Any = None, queue: Any = None, wait_for: Any = None,
 ) -> Any:  # fmt: skip
     """Elements of `a` at `indices` along an axis, as ``numpy.take``.
 

@@ -37,10 +37,11 @@ _INDEX = np.dtype(np.int64)
 def partition(
     x: Any,
     predicate: Any = None,
+    axis: int | None = -1,
     *,
+    kth: Any = None,
     mask: Any = None,
     second: Any = None,
-    axis: int | None = -1,
     count: Any = None,
     length: Any = None,
     device: Any = None,
@@ -63,9 +64,10 @@ def partition(
     once. With `length`, the result still has the size of `x`. Its elements from `length` on are copied from `x` (NumPy
     arrays) or uninitialized (Fields, pyopencl Arrays).
 
-    With an integer or a sequence of integers instead of a predicate, return a copy of `x` that is partitioned along
-    `axis` at its k-th smallest elements, as ``numpy.partition`` (axis=None: the elements in C order): the element at
-    each position is the one that a sort would put there, no element before it is larger, and none after it is smaller.
+    kth: an integer or a sequence of integers; they may also be given instead of the predicate. Return a copy of `x`
+    that is partitioned along `axis` at its k-th smallest elements, as ``numpy.partition`` (axis=None: the elements in C
+    order): the element at each position is the one that a sort would put there, no element before it is larger, and
+    none after it is smaller.
     axis applies to such calls only; mask, second, count and length apply to the others.
     spec: a :class:`pydp.algorithms.select.policy.SelectSpec` for conditions, a
     :class:`pydp.algorithms.partition.policy.PartitionSpec` for positions, or a mapping of some of its fields.
@@ -83,6 +85,7 @@ def partition(
     Comprehensive Study and New Methods (2023), section 3.
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for}
+    predicate = _one_of(predicate, kth)
     wait_on_host(wait_for, predicate)
     if not _is_position(predicate):
         return divided(x, predicate, mask, second, count, length, {**where, "spec": spec})
@@ -116,6 +119,19 @@ def argpartition(
     where = {"device": device, "queue": queue, "wait_for": wait_for}
     wait_on_host(wait_for, kth)
     return _partitioned(True, normal_input("x", x), kth, axis, spec, where)
+
+
+def _one_of(predicate: Any, kth: Any) -> Any:
+    """The predicate, or the position, which may be given by its name in NumPy."""
+    if kth is None:
+        return predicate
+    if predicate is not None:
+        raise InvalidArgument(
+            f"partition is given the predicate {predicate!r} and kth={kth!r}; one of them is accepted"
+        )
+    if not _is_position(kth):
+        raise InvalidArgument(f"kth is {kth!r}; an integer or a sequence of integers is accepted")
+    return kth
 
 
 def _is_position(predicate: Any) -> bool:
@@ -243,10 +259,11 @@ def _divided_rows(
 
 
 def _explain_partition(g: Given) -> Explanation:
-    if not _is_position(g.predicate):
+    predicate = _one_of(g.predicate, g.kth)
+    if not _is_position(predicate):
         return explain_selection("partition", g)
-    x = _at_positions(g.x, g.predicate, g.mask, g.count, g.length, g.second)
-    return _explain(False, x, g.predicate, g)
+    x = _at_positions(g.x, predicate, g.mask, g.count, g.length, g.second)
+    return _explain(False, x, predicate, g)
 
 
 def _explain_indexes(g: Given) -> Explanation:

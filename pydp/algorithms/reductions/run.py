@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -57,17 +59,23 @@ class Request:
         return cls(name, inputs, hooks, g.axis, g.keepdims, g.where, g.spec, length=g.length, **more)
 
 
+def _whole(name: str | None, value: Any) -> Any:
+    """An argument of a call with a length."""
+    return whole(value, True) if name in ("x", "where") else value
+
+
 def limited(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorator of functions with the arguments `x` and ``length=``: calls are recorded, and a call with a length takes
     all memory of a result whose length only the device knows, so that it does not wait for it."""
     ready = recorded(function)
+    positional = inspect.getfullargspec(function).args
 
     @functools.wraps(function)
-    def call(x: Any, *args: Any, **named: Any) -> Any:
+    def call(*args: Any, **named: Any) -> Any:
         if named.get("length") is not None:
-            x = whole(x, named["length"])
-            named = {name: whole(one, True) if name == "where" else one for name, one in named.items()}
-        return ready(x, *args, **named)
+            args = tuple(_whole(name, one) for name, one in zip_longest(positional[: len(args)], args))
+            named = {name: _whole(name, one) for name, one in named.items()}
+        return ready(*args, **named)
 
     return call
 

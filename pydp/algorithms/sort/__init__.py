@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import axis_of, by_key, is_only_axis
+from pydp.algorithms.arguments import axis_of, by_key, is_only_axis, switch
 from pydp.algorithms.pieces import (
     after_events,
     buffer_limit,
@@ -47,13 +47,16 @@ from pydp.tuning.shape_class import size_class
 __all__ = ["SortSpec", "argsort", "sort", "sort_by_key"]
 
 _POSITION = np.dtype(np.int64)
+_KINDS = ("quicksort", "mergesort", "heapsort", "stable")  # of NumPy
 
 
 @recorded
 def sort(
     x: Any,
-    *,
     axis: int | None = -1,
+    kind: str | None = None,
+    *,
+    stable: bool | None = None,
     key: Any = None,
     less: Any = None,
     descending: bool = False,
@@ -67,7 +70,8 @@ def sort(
     """Return a sorted copy of `x`. The sort is stable.
 
     x: array of any shape, strides and dtype (NumPy, Field or pyopencl array). The result has the same kind.
-    axis: the axis to sort along. None sorts the flattened array.
+    axis: the axis to sort along. None sorts the flattened array. kind, stable: NumPy's names of algorithms, and a bool;
+    they change nothing, because all sorts are stable.
     key: a Python function of one element, or an OpenCL C expression in ``x``, such as "-x" or "x.re". Its values are
     compared; tuples are compared item by item. For records, key may also be the name of a member or a list of names, as
     NumPy's ``order=``: these members are compared first, then the others in their order.
@@ -100,14 +104,17 @@ def sort(
     D. Merrill, Onesweep: A Faster Least Significant Digit Radix Sort for GPUs (2022).
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
+    _check_kind(kind, stable)
     return _single(None, x, axis, key, less, descending, bits, spec, where)
 
 
 @recorded
 def argsort(
     x: Any,
-    *,
     axis: int | None = -1,
+    kind: str | None = None,
+    *,
+    stable: bool | None = None,
     key: Any = None,
     less: Any = None,
     descending: bool = False,
@@ -126,7 +133,15 @@ def argsort(
     array([1, 2, 0])
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
+    _check_kind(kind, stable)
     return _single(_POSITION, x, axis, key, less, descending, bits, spec, where)
+
+
+def _check_kind(kind: Any, stable: Any) -> None:
+    if kind is not None and kind not in _KINDS:
+        raise InvalidArgument(f"kind is {kind!r}; {', '.join(_KINDS)} and None are accepted")
+    if stable is not None:
+        switch(stable, "stable")
 
 
 def _single(
