@@ -47,7 +47,48 @@ def run(device: pydp.Device, quick: bool = False) -> list[Row]:
         spent = seconds["pydp"]
         ratios = {peer: took / spent for peer, took in seconds.items() if peer != "pydp"}
         rows.append(Row("evaluate", f"{text}, {n}", device.name, spent, 3 * x.nbytes / spent / 1e9, "GB/s", ratios))
-    return [*rows, *(_operators(device, size, quick) for size in (n, 1000))]
+    return [*rows, *(_operators(device, size, quick) for size in (n, 1000)), *_normalizations(device, quick)]
+
+
+def _normalizations(device: pydp.Device, quick: bool) -> list[Row]:
+    """Softmax and layer norm of rows of float32: a reduction and an expression."""
+    side = 1 << (9 if quick else 12)
+    x = np.random.default_rng(2).standard_normal((side, side)).astype(np.float32)
+    rows = pydp.field(x, device=device)
+
+    def softmax() -> Any:
+        return pydp.evaluate("exp(x - s)", x=rows, s=pydp.logsumexp(rows, axis=1, keepdims=True))
+
+    def layer_norm() -> Any:
+        mean, variance = pydp.mean_var(rows, axis=1, keepdims=True)
+        return pydp.evaluate("(x - m) * rsqrt(v + 1e-5f)", x=rows, m=mean, v=variance)
+
+    def softmax_of(x: np.ndarray) -> np.ndarray:
+        powers = np.exp(x - x.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+    def layer_norm_of(x: np.ndarray) -> np.ndarray:
+        return np.asarray((x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5))
+
+    found = []
+    for name, ours, theirs, torchs in (
+        ("softmax", softmax, softmax_of, lambda torch, x: torch.softmax(x, 1)),
+        ("layer norm", layer_norm, layer_norm_of, lambda torch, x: torch.nn.functional.layer_norm(x, (side,))),
+    ):
+        np.testing.assert_allclose(ours().get(), theirs(x), rtol=1e-3, atol=1e-4)
+
+        def on_device(ours: Callable[[], Any] = ours) -> None:
+            ours()
+            device.queue.finish()
+
+        calls: peers.Candidates = {"pydp": on_device, "NumPy": partial(theirs, x)}
+        calls |= peers.torch(device, torchs, x)
+        seconds = alternating(calls, repeats=5, budget=4.0, warm=2)
+        spent = seconds["pydp"]
+        ratios = {peer: took / spent for peer, took in seconds.items() if peer != "pydp"}
+        case = f"{name} of rows, {side}x{side}"
+        found.append(Row("evaluate", case, device.name, spent, 2 * x.nbytes / spent / 1e9, "GB/s", ratios))
+    return found
 
 
 def _operators(device: pydp.Device, n: int, quick: bool) -> Row:

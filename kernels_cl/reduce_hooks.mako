@@ -179,10 +179,19 @@ result[${at}] = ${sum};\
 % elif how == "both":
     r0[at] = t.low;
     r1[at] = t.high;
-% elif how in ("variance", "deviation"):
+% elif how in ("variance", "deviation", "mean and variance"):
     const ${one} degrees = (${one}) t.count - (${one}) ${hook["ddof"]};
     const ${one} variance = t.square / (degrees > 0 ? degrees : (${one}) ${"NAN" if "nan" in hook["skips"] else "0"});
+% if how == "mean and variance":
+<%
+    mean = f"t.mean{' + t.low' if any(name == 'low' for name, _, _ in hook['members']) else ''}"
+    none = f"({own}) (NAN)"
+%>
+    r0[at] = ${f"convert_{kind}" if own[-1] == "2" else f"({kind}) "}(t.count > 0 ? ${mean} : ${none});
+    r1[at] = (${hook["results"][1]}) variance;
+% else:
     r0[at] = (${kind}) ${"sqrt(variance)" if how == "deviation" else "variance"};
+% endif
 % elif how == "logarithm":
     r0[at] = (${kind}) (t.top + log(t.sum));
 % endif

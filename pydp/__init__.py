@@ -57,6 +57,7 @@ _HOMES = {
     "logsumexp": "pydp.algorithms.reductions",
     "max": "pydp.algorithms.reductions",
     "mean": "pydp.algorithms.reductions",
+    "mean_var": "pydp.algorithms.reductions",
     "min": "pydp.algorithms.reductions",
     "min_max": "pydp.algorithms.reductions",
     "nanargmax": "pydp.algorithms.reductions",

@@ -646,6 +646,56 @@ def test_logarithms_of_sums_of_exponentials(device: Any) -> None:
     assert pydp.logsumexp(x[0], where=np.zeros(700, bool)) == -np.inf
 
 
+@pytest.mark.parametrize("spec", [None, LANES, VECTORS], ids=["default", "lanes", "vectors"])
+@pytest.mark.parametrize("dtype", ["f4", "i2", "c8", "f8"])
+def test_mean_and_variance_in_one_pass(device: Any, dtype: str, spec: Any) -> None:
+    needs.dtype(device, *(["f8"] if dtype in ("i2", "f8") else []))
+    if spec is not None:
+        needs.vector_mapping(device, spec["mapping"])
+    x = (np.random.default_rng(5).standard_normal((31, 230)) * 40 + 300).astype(dtype)
+    x = (x + 1j * x[::-1]).astype(dtype) if dtype == "c8" else x
+    wide = x.astype(np.complex128 if dtype == "c8" else np.float64)
+    mask = x.real > 290
+    for axis in (None, 0, 1):
+        for where, keepdims in ((None, True), (mask, False)):
+            mean, variance = pydp.mean_var(x, axis, ddof=1, keepdims=keepdims, where=where, spec=spec)
+            kept = {} if where is None else {"where": where}
+            want = wide.mean(axis, keepdims=keepdims, **kept), wide.var(axis, ddof=1, keepdims=keepdims, **kept)
+            assert mean.dtype == x.mean(axis).dtype and variance.dtype == x.var(axis).dtype
+            np.testing.assert_allclose(mean, want[0], rtol=1e-5)
+            np.testing.assert_allclose(variance, want[1], rtol=5e-4)
+    assert all(np.isnan(one) for one in pydp.mean_var(x[0], where=np.zeros(230, bool), spec=spec))
+
+
+def test_arguments_of_mean_and_variance(device: Any) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    pair = np.zeros(3, np.float32), np.zeros(3, np.float32)
+    pydp.mean_var(x, 1, out=pair)
+    np.testing.assert_allclose(pair[0], x.mean(1))
+    np.testing.assert_allclose(pair[1], x.var(1), rtol=1e-6)
+    mean, variance = pydp.mean_var(pydp.field(x[0]), length=pydp.field(np.int32(2)))
+    assert mean.get() == 0.5 and variance.get() == 0.25
+    with pytest.raises(pydp.InvalidArgument, match="None is accepted for complex numbers"):
+        pydp.mean_var(x.astype(np.complex64), dtype=np.float32)
+    with pytest.raises(pydp.InvalidArgument, match="a tuple of 2 arrays"):
+        pydp.mean_var(x, out=pair[0])
+
+
+def test_normalizations_of_rows(device: Any) -> None:
+    """Softmax and layer norm: a reduction and an expression."""
+    x = (np.random.default_rng(6).standard_normal((9, 300)) * 20).astype(np.float32)
+    rows = pydp.field(x)
+    scale = pydp.logsumexp(rows, 1, keepdims=True)
+    wide = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    got = pydp.evaluate("exp(x - s)", x=rows, s=scale).get()
+    np.testing.assert_allclose(got, wide / wide.sum(1, keepdims=True), rtol=2e-4, atol=1e-30)
+    mean, variance = pydp.mean_var(rows, 1, keepdims=True)
+    got = pydp.evaluate("(x - m) * rsqrt(v + 1e-5f)", x=rows, m=mean, v=variance).get()
+    wide = x.astype(np.float64)
+    want = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5)
+
+
 # --- empty inputs, kinds of arrays, errors --------------------------------------------------------------------------
 
 

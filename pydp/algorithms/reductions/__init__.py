@@ -15,7 +15,7 @@ import numpy as np
 from pydp.algorithms.reductions import extremes, logical, moments, products, sums
 from pydp.algorithms.reductions.extremes import argmax, argmin, max, min, min_max, nanargmax, nanargmin, nanmax, nanmin
 from pydp.algorithms.reductions.logical import all, any, count_nonzero
-from pydp.algorithms.reductions.moments import mean, nanmean, nanstd, nanvar, std, var
+from pydp.algorithms.reductions.moments import mean, mean_var, nanmean, nanstd, nanvar, std, var
 from pydp.algorithms.reductions.products import dot, explain_norm, explaining_product, inner, norm, vdot
 from pydp.algorithms.reductions.run import explaining
 from pydp.algorithms.reductions.sums import explaining_fold, logsumexp, nanprod, nansum, prod, sum
@@ -24,8 +24,8 @@ from pydp.model.explanation import Explanation, Given
 from pydp.tuning.reference import Expected, host
 
 __all__ = """
-    all any argmax argmin count_nonzero dot inner logsumexp max mean min min_max nanargmax nanargmin nanmax nanmean
-    nanmin nanprod nanstd nansum nanvar norm prod std sum var vdot
+    all any argmax argmin count_nonzero dot inner logsumexp max mean mean_var min min_max nanargmax nanargmin nanmax
+    nanmean nanmin nanprod nanstd nansum nanvar norm prod std sum var vdot
 """.split()
 
 _BENCHMARK = "pydp.bench.bench_reductions"
@@ -63,6 +63,11 @@ def _exact(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _both(x: np.ndarray, **named: Any) -> tuple[Any, Any]:
     return np.min(x, **named), np.max(x, **named)
+
+
+def _mean_and_variance(x: Any, **named: Any) -> list[Expected]:
+    variance = _reference(_exact(np.var), True)(x, **named)
+    return _reference(_exact(np.mean), True)(x, **{name: v for name, v in named.items() if name != "ddof"}) + variance
 
 
 def _count(x: np.ndarray, **named: Any) -> np.ndarray:
@@ -115,6 +120,7 @@ for _function, _request, _numpy, _kinds in (
     (nanstd, moments.nanstd_request, np.nanstd, "biufc"),
 ):
     _declare(_function, explaining(_request), _reference(_exact(_numpy), True), _kinds)
+_declare(mean_var, explaining(moments.mean_var_request), _mean_and_variance, "biufc")
 _declare(norm, explain_norm, _reference(_exact(np.linalg.norm), True), "biufc")
 for _function, _operator, _masked, _numpy in (
     (sum, "+", explaining(sums.sum_request), np.sum),

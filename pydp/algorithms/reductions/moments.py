@@ -1,4 +1,5 @@
-"""Means, variances and standard deviations, in one pass: ``mean``, ``var``, ``std`` and the forms that skip NaN."""
+"""Means, variances and standard deviations, in one pass: ``mean``, ``var``, ``std``, ``mean_var``, and the forms that
+skip NaN."""
 
 from __future__ import annotations
 
@@ -13,6 +14,7 @@ from pydp.model.explanation import Given
 
 # Elements that are added before the sum goes into an accumulator: in their own precision, and in float64.
 _RUN, _WIDE_RUN = 16, 128
+_BOTH = "mean and variance"
 
 
 def mean_request(g: Given) -> Request:
@@ -73,6 +75,7 @@ def _spread(name: str, finish: str, nan: bool) -> Any:
         def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
             source = dtypes[0]
             result = _spread_result(name, source, g.dtype)
+            results = (_mean_of_both(name, source, g.dtype), result) if finish == _BOTH else (result,)
             run, wide = _types(device, _real(source), result)
             own = wide
             if source.kind == "c":
@@ -83,11 +86,18 @@ def _spread(name: str, finish: str, nan: bool) -> Any:
             members = (("mean", own, True), *low, ("square", wide, True), count)
             chain = _chain(source, run)
             more: dict[str, Any] = {"run": run, "chain": chain, "skips": skips, "ddof": ddof}
-            return Hooks(name, "moments", members, (result,), finish, (np.nan,), **more)
+            return Hooks(name, "moments", members, results, finish, (np.nan,) * len(results), **more)
 
-        return Request.of(g, name, _inputs(g), hooks)
+        return Request.of(g, name, _inputs(g), hooks, outputs=2 if finish == _BOTH else 1)
 
     return build
+
+
+def _mean_of_both(name: str, source: np.dtype, dtype: Any) -> np.dtype:
+    """The dtype of the mean that `mean_var` returns beside the variance."""
+    if source.kind == "c" and dtype is not None:
+        raise InvalidArgument(f"{name} of {source} is given dtype={dtype!r}; None is accepted for complex numbers")
+    return float_result(name, source, dtype, True)
 
 
 def _real(dtype: np.dtype) -> np.dtype:
@@ -119,6 +129,7 @@ var_request = _spread("var", "variance", False)
 std_request = _spread("std", "deviation", False)
 nanvar_request = _spread("nanvar", "variance", True)
 nanstd_request = _spread("nanstd", "deviation", True)
+mean_var_request = _spread("mean_var", _BOTH, False)
 
 
 @limited
@@ -228,6 +239,37 @@ def std(
     np.float32(1.2909944)
     """
     return perform(std_request(Given(**locals())))
+
+
+@limited
+def mean_var(
+    x: Any,
+    axis: int | tuple[int, ...] | None = None,
+    dtype: Any = None,
+    out: Any = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    correction: float | None = None,
+    where: Any = None,
+    length: Any = None,
+    device: Any = None,
+    queue: Any = None,
+    wait_for: Any = None,
+    spec: Any = None,
+) -> Any:
+    """Mean and variance along some axes, in one pass over `x`: what a normalization needs.
+
+    Returns (mean, variance). The arguments, the accuracy and the errors are those of :func:`var`; for complex numbers,
+    dtype must be None. out: a tuple of two arrays for the results.
+
+    >>> x = np.array([[1, 3], [4, 4]], np.float32)
+    >>> m, v = pydp.mean_var(x, axis=1, keepdims=True)
+    >>> pydp.evaluate("(x - m) / sqrt(v + 1e-5f)")
+    array([[-0.999995,  0.999995],
+           [ 0.      ,  0.      ]], dtype=float32)
+    """
+    return perform(mean_var_request(Given(**locals())))
 
 
 @limited
