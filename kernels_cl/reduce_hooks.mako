@@ -35,6 +35,12 @@ def mask(name, w, value):
 def pick(w, no, yes, test):
     return f"(({test}) ? ({yes}) : ({no}))" if w == 1 else f"select({no}, {yes}, {test})"
 
+def kept_or_start(hook, run, w, test):
+    """The element if `test` is true, else the start value. One driver's compiler crashes at a choice between an int8
+    and a constant; it becomes arithmetic."""
+    start, x = splat(run, w, hook["start"]), loaded(hook, w)
+    return f"(char) ({start} ^ (({start} ^ {x}) & -({test})))" if (run, w) == ("char", 1) else pick(w, start, x, test)
+
 def splat(name, w, value):
     return f"({vector(name, w)}) ({value})"
 
@@ -228,7 +234,7 @@ typedef struct {
 static run${w} start${w}(${inputs(hook, w)}) {
     run${w} r;
 % if test:
-    r.value = ${pick(w, splat(run, w, hook["start"]), loaded(hook, w), test)};
+    r.value = ${kept_or_start(hook, run, w, test)};
 % else:
     r.value = ${loaded(hook, w)};
 % endif

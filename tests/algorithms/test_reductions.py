@@ -646,6 +646,23 @@ def test_logarithms_of_sums_of_exponentials(device: Any) -> None:
     assert pydp.logsumexp(x[0], where=np.zeros(700, bool)) == -np.inf
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2", "?"])
+def test_masks_of_small_integers(device: Any, dtype: str) -> None:
+    """A driver's compiler crashed at a choice between an int8 and a constant."""
+    x = np.arange(-60, 60).astype(dtype).reshape(6, 20)
+    mask = np.arange(120).reshape(6, 20) % 7 < 3
+    for axis in (None, 0, 1):
+        for name, named in {
+            "min": {"initial": 1},
+            "max": {"initial": 0},
+            "sum": {},
+            "prod": {"dtype": x.dtype},
+        }.items():
+            want = getattr(np, name)(x, axis, where=mask, **named)
+            _same(getattr(pydp, name)(x, axis, where=mask, **named), want)
+        _same(pydp.sum(x, axis, where=mask, dtype=x.dtype), np.sum(x, axis, where=mask, dtype=x.dtype))
+
+
 @pytest.mark.parametrize("spec", [None, LANES, VECTORS], ids=["default", "lanes", "vectors"])
 @pytest.mark.parametrize("dtype", ["f4", "i2", "c8", "f8"])
 def test_mean_and_variance_in_one_pass(device: Any, dtype: str, spec: Any) -> None:

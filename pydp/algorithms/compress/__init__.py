@@ -114,7 +114,7 @@ register(
         accepted=("N",),
         operands=2,
         dtype="uint8",
-        dtypes="biu",
+        dtypes="biuf",
         benchmark="pydp.bench.bench_select",
     )
 )

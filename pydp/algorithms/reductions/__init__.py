@@ -67,7 +67,8 @@ def _both(x: np.ndarray, **named: Any) -> tuple[Any, Any]:
 
 def _mean_and_variance(x: Any, **named: Any) -> list[Expected]:
     variance = _reference(_exact(np.var), True)(x, **named)
-    return _reference(_exact(np.mean), True)(x, **{name: v for name, v in named.items() if name != "ddof"}) + variance
+    (mean,) = _reference(_exact(np.mean), True)(x, **{name: v for name, v in named.items() if name != "ddof"})
+    return [Expected(np.where(np.isfinite(mean.values), mean.values, np.nan), mean.tolerance), *variance]
 
 
 def _count(x: np.ndarray, **named: Any) -> np.ndarray:

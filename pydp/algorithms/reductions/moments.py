@@ -260,8 +260,8 @@ def mean_var(
 ) -> Any:
     """Mean and variance along some axes, in one pass over `x`: what a normalization needs.
 
-    Returns (mean, variance). The arguments, the accuracy and the errors are those of :func:`var`; for complex numbers,
-    dtype must be None. out: a tuple of two arrays for the results.
+    Returns (mean, variance); both are NaN if an element is infinite. The arguments, the accuracy and the errors are
+    those of :func:`var`; for complex numbers, dtype must be None. out: a tuple of two arrays for the results.
 
     >>> x = np.array([[1, 3], [4, 4]], np.float32)
     >>> m, v = pydp.mean_var(x, axis=1, keepdims=True)

@@ -380,9 +380,18 @@ def _repeat_reference(x: Any, repeats: Any = 1, axis: Any = None) -> list[Expect
 
 def _reduce_reference(x: Any, offsets: Any, op: Any = "+") -> list[Expected] | None:
     x, offsets = host(x), host(offsets).astype(np.int64)
-    if x.dtype.kind not in "biu":
+    if x.dtype.kind not in "biuf":
         return None
-    dtype = x.dtype if op != "+" else np.dtype(np.uint64 if x.dtype.kind == "u" else np.int64)
+    if x.dtype.kind == "f" and op == "+":  # in float64, within some units of the sum of the magnitudes
+        sums, magnitudes = (_folded(one.astype(np.float64), offsets, op, np.float64) for one in (x, np.abs(x)))
+        return [Expected(sums.astype(x.dtype), 64 * np.finfo(x.dtype).eps * np.nan_to_num(magnitudes, posinf=0.0))]
+    wide = op == "+" and x.dtype.kind != "f"
+    return [Expected(_folded(x, offsets, op, (np.uint64 if x.dtype.kind == "u" else np.int64) if wide else x.dtype))]
+
+
+def _folded(x: np.ndarray, offsets: np.ndarray, op: str, dtype: Any) -> np.ndarray:
+    """The results of the segments of `x`, in `dtype`."""
+    dtype = np.dtype(dtype)
     starts, ends = np.clip(offsets[:-1], 0, x.size), np.clip(offsets[1:], 0, x.size)
     found = np.full(len(starts), identity(op, dtype), dtype)
     filled = np.flatnonzero(starts < ends)
@@ -390,7 +399,7 @@ def _reduce_reference(x: Any, offsets: Any, op: Any = "+") -> list[Expected] | N
         places = np.stack([starts[filled], ends[filled]], axis=-1).reshape(-1)
         padded = np.append(x.astype(dtype), found[:1])
         found[filled] = UFUNCS[op].reduceat(padded, places)[::2]
-    return [Expected(found)]
+    return found
 
 
 def _sort_reference(indexes: bool, x: Any, offsets: Any, *, descending: Any = False) -> list[Expected]:
@@ -440,7 +449,7 @@ for _function, _explain_function, _reference in (
             _function,
             _explain_function,
             _reference,
-            dtypes="iu",
+            dtypes="biuf",
             dtype="int32",
             numbers="sorted",
             own_values={1: _even_offsets},

@@ -387,6 +387,13 @@ TABLE = (
     ),
     Quirk(
         "rusticl",
+        "the compiler crashes at a choice between an int8 and a constant in a reduction with a mask; kernels compute "
+        "it by arithmetic",
+        device="llvmpipe",
+        shown_by="tests/algorithms/test_reductions.py::test_masks_of_small_integers",
+    ),
+    Quirk(
+        "rusticl",
         "records with misaligned members are corrupted in private and local variables",
         {"unaligned_records": False},
         device="llvmpipe",
