@@ -256,7 +256,7 @@ class Generator:
         """
         where = {"device": device, "queue": queue, "wait_for": wait_for}
         if hasattr(x, "shape") and len(x.shape):
-            return take(x, self._order(x.shape[axis_of(axis, len(x.shape))], x, where), axis, "clip", **where)
+            return take(x, self._order(x.shape[axis_of(axis, len(x.shape))], x, where), axis, mode="clip", **where)
         if isinstance(x, (list, tuple)):
             return self.permutation(np.asarray(x), axis, **where)
         return self._order(_in_range(x, "x", 1 << 48), None, where)

@@ -24,7 +24,7 @@ CALLS = [
     (pydp.argsort, {"x": X}),
     (pydp.sort_by_key, {"keys": X, "values": X}),
     (pydp.transpose, {"x": X, "axes": (1, 0)}),
-    (pydp.histogram, {"x": X, "bins": 3, "range": (0, 9), "weights": X}),
+    (pydp.histogram, {"x": X, "bins": 3, "range": (0, 9), "density": None, "weights": X}),
     (pydp.bincount, {"x": WHOLE, "weights": None, "minlength": 300}),
 ]
 

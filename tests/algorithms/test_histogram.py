@@ -245,7 +245,7 @@ def test_weights_of_every_dtype(device: Any, spec: Any) -> None:
             if kind in "FD":
                 weights = (weights + 1j * rng.integers(-9, 9, n)).astype(kind)
             bins, limits = ((10, (0, 11)), ([0, 0.5, 3, 3, 7, 12], None))[place % 2]
-            got, _ = pydp.histogram(x, bins, limits, weights, spec=spec)
+            got, _ = pydp.histogram(x, bins, limits, weights=weights, spec=spec)
             wanted, _ = np.histogram(x, bins, limits, weights=weights)
             assert got.dtype == wanted.dtype
             np.testing.assert_array_equal(got, wanted, err_msg=f"{kind} {n} {bins}")
@@ -256,14 +256,14 @@ def test_weights_of_every_dtype(device: Any, spec: Any) -> None:
 
 def test_densities_of_complex_weights(device: Any) -> None:
     x, weights = np.arange(9, dtype=np.float32), (np.arange(9) + 1j * np.arange(9)[::-1]).astype(np.complex64)
-    got, _ = pydp.histogram(x, 4, (0, 8), weights, density=True)
+    got, _ = pydp.histogram(x, 4, (0, 8), weights=weights, density=True)
     np.testing.assert_allclose(got, np.histogram(x, 4, (0, 8), weights=weights, density=True)[0], rtol=1e-6)
 
 
 def test_sums_of_many_small_weights_are_accurate(device: Any) -> None:
     x = np.zeros(3_000_000, np.float32)
     weights = np.full(x.size, 0.1, np.float32)
-    got = float(pydp.histogram(x, 2, (0, 1), weights)[0][0])
+    got = float(pydp.histogram(x, 2, (0, 1), weights=weights)[0][0])
     exact = weights.sum(dtype=np.float64)
     assert abs(got - exact) / exact <= (1e-6 if device.profile.fp64 else 1e-4)
 
@@ -290,7 +290,7 @@ def test_a_bin_for_each_value_of_the_type(device: Any) -> None:
     share = np.random.default_rng(6).integers(1, 9, image.shape).astype(np.float32)
     for bins, limits in ((256, (0, 256)), (np.arange(257), None), (255, (0, 256)), (256, (0, 255)), (256, (1, 257))):
         for weights in (None, share):
-            got, edges = pydp.histogram(image, bins, limits, weights, device=device)
+            got, edges = pydp.histogram(image, bins, limits, weights=weights, device=device)
             wanted, wanted_edges = np.histogram(image, bins, limits, weights=weights)
             assert np.array_equal(got, wanted)
             assert np.array_equal(edges, wanted_edges)
@@ -510,7 +510,7 @@ def test_sizes_beside_the_limits(device: Any) -> None:
             for bins, limits in ((10, (0, 1)), (edges, None)):
                 counts = pydp.histogram(x, bins, limits, spec=one_part, device=device)[0]
                 np.testing.assert_array_equal(counts, np.histogram(x, bins, limits)[0])
-                sums = pydp.histogram(x, bins, limits, weights, spec=one_part, device=device)[0]
+                sums = pydp.histogram(x, bins, limits, weights=weights, spec=one_part, device=device)[0]
                 np.testing.assert_array_equal(sums, np.histogram(x, bins, limits, weights=weights)[0])
         small = rng.integers(0, 50, n).astype(np.int32)
         np.testing.assert_array_equal(pydp.bincount(small, spec=one_part, device=device), np.bincount(small))
@@ -539,11 +539,11 @@ def test_bins_in_global_memory(device: Any, lanes: int) -> None:
     whole = np.round(weights)
     for bins in (1, 9, np.array([0, 0.2, 0.25, 1])):
         limits = (0.1, 0.9) if np.ndim(bins) == 0 else None
-        got = pydp.histogram(x, bins, limits, whole, spec=spec)[0]
+        got = pydp.histogram(x, bins, limits, weights=whole, spec=spec)[0]
         np.testing.assert_array_equal(got, np.histogram(x, bins, limits, weights=whole)[0])
-        runs = {pydp.histogram(x, bins, limits, weights, spec=spec)[0].tobytes() for _ in range(3)}
+        runs = {pydp.histogram(x, bins, limits, weights=weights, spec=spec)[0].tobytes() for _ in range(3)}
         assert len(runs) == 1
-    text = str(pydp.explain(pydp.histogram, x, 9, (0, 1), weights, spec=spec))
+    text = str(pydp.explain(pydp.histogram, x, 9, (0, 1), weights=weights, spec=spec))
     assert f"each work-group has its own bins in global memory; {lanes} lanes add the weights of equal bins" in text
 
 

@@ -275,7 +275,7 @@ def test_concatenate_and_stack(device):
     for wrong in (
         lambda: pydp.concatenate([]),
         lambda: pydp.concatenate([x, y]),
-        lambda: pydp.concatenate(x),
+        lambda: pydp.concatenate(x[0, 0]),
         lambda: pydp.concatenate([np.int32(1), np.int32(2)]),
         lambda: pydp.concatenate([x, z], out=np.zeros((3, 3), np.int32)),
         lambda: pydp.stack([x, y]),

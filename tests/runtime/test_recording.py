@@ -221,7 +221,7 @@ def test_edges_and_weights_are_part_of_a_recorded_histogram(device, counted):
         for edges in ([0, 0.5, 1], [0, 0.25, 1], np.linspace(0, 1, 40), np.linspace(0, 1, 40) ** 2):
             np.testing.assert_array_equal(pydp.histogram(field, edges)[0].get(), np.histogram(x, edges)[0])
         for limits in ((0, 1), (0, 0.5)):
-            got = pydp.histogram(field, 9, limits, weights)[0].get()
+            got = pydp.histogram(field, 9, limits, weights=weights)[0].get()
             np.testing.assert_array_equal(got, np.histogram(x, 9, limits, weights=w)[0], err_msg=str(turn))
     if device.profile.loop_limit is None:
         assert len(counted) == 3 * 6
