@@ -50,7 +50,9 @@ _RESERVED = frozenset([
 ])
 # fmt: on
 _RESERVED_VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|half|float|double|bool)(2|3|4|8|16)\Z")
-_RESERVED_MACRO = re.compile(r"(M_|FLT_|DBL_|HALF_|CL_|CLK_|ATOMIC_|OPENCL_|cl_)\w+\Z|linux\Z|unix\Z|i386\Z|asm\Z")
+_RESERVED_MACRO = re.compile(  # of OpenCL C, of drivers and of pydp's build options
+    r"([A-Z][A-Z0-9]*_|cl_)\w+\Z|linux\Z|unix\Z|i386\Z|asm\Z|vec_step\Z"
+)
 
 
 class _HasProfile(Protocol):

@@ -162,7 +162,10 @@ def test_every_field_name_is_a_member(name: str) -> None:
         assert bytes.fromhex(member.removeprefix("m_x")).decode() == name
 
 
-MACROS = ["cl_khr_fp64", "cl_khr_fp16", "cl_khr_global_int32_base_atomics", "cl_intel_subgroups", "M_PI", "linux"]
+MACROS = [
+    "cl_khr_fp64", "cl_khr_fp16", "cl_khr_global_int32_base_atomics", "cl_intel_subgroups", "M_PI", "linux", "vec_step",
+    "FP_ILOGB0", "KEEP_MASKED_INTEGERS", "FAST_SHUFFLES", "HIDE_COMPLEMENT", "POCL_DEVICE_ADDRESS_BITS",
+]  # fmt: skip
 
 
 def test_fields_may_have_the_names_of_macros(device: Device) -> None:

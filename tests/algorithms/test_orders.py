@@ -192,3 +192,10 @@ def test_wrong_orders_are_refused(device):
     for strategy in ("filter", "select"):
         with pytest.raises(pydp.InvalidArgument, match="without key and less"):
             pydp.top_k(x, 2, key="x", spec={"strategy": strategy})
+
+
+def test_keys_of_types_without_a_dtype_are_refused(device):
+    x = np.arange(4, dtype=np.float32)
+    for call in (pydp.sort, pydp.argsort):
+        with pytest.raises(pydp.InvalidArgument, match="the value is a half2, for which pyopencl has no dtype"):
+            call(x, key="(half2)(x)")

@@ -22,7 +22,7 @@ from pydp.model.architectures import by_target, rates_of
 from pydp.offline import compilers as offline
 from pydp.runtime.bounded import BoundedCache
 from pydp.runtime.device.quirks import Quirks
-from pydp.runtime.drivers import probe
+from pydp.runtime.drivers import find, probe
 from pydp.runtime.programs import binaries
 from pydp.runtime.programs import files as cache
 from pydp.runtime.programs.files import atomic_write, cache_dir, listed, make_folder, read, untrusted
@@ -186,6 +186,23 @@ def test_a_planted_subfolder_is_left_alone(folder: Path, tmp_path: Path) -> None
     own.symlink_to(tmp_path / "mine")
     _give(own)
     assert read(cache_dir() / "file") is None and not atomic_write(cache_dir() / "file", b"x")
+
+
+@pytest.mark.parametrize("mode", FOLDER_MODES)
+def test_pocl_gets_a_folder_that_others_cannot_write(
+    folder: Path, tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PoCL loads the binaries in its folder without a look at their owners."""
+    shared = tmp_path / "shared"
+    shared.mkdir(mode=0o700)
+    monkeypatch.setenv("POCL_CACHE_DIR", str(shared))
+    assert find._own_pocl_cache() is None
+    shared.chmod(mode)
+    own = find._own_pocl_cache()
+    assert own == cache_dir() / "pocl" and stat.S_IMODE(own.stat().st_mode) == 0o700
+    for name in ("POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert find._own_pocl_cache() == own  # not the folder with a known name among the temporary files
 
 
 def test_a_cache_folder_of_another_user(folder: Path) -> None:

@@ -36,8 +36,8 @@ class ExpressionFunctions:
         tree = parse(text, dtype, what, names)
         if condition and not _is_condition(tree):
             raise InvalidArgument(f"{what} {quoted(text)} is not a condition; a comparison such as 'a > b' is accepted")
-        result = np.dtype(np.int32) if condition else _dtype_of(tree.type)
         try:
+            result = np.dtype(np.int32) if condition else _dtype_of(tree.type)
             source = self._expressions.assignable(tree, result)
         except Refused as error:
             raise refused(text, what, 1, error) from None
@@ -78,4 +78,7 @@ def _dtype_of(given: Type) -> np.dtype:
     if given.record is not None:
         return given.record
     name: Any = "double" if given.name == "real" else given.name
-    return np.dtype(getattr(cltypes, f"{name}{given.width}" if given.width > 1 else name))
+    found = getattr(cltypes, f"{name}{given.width}" if given.width > 1 else name, None)
+    if found is None:
+        raise Refused(f"the value is a {name}{given.width}, for which pyopencl has no dtype; other types are accepted")
+    return np.dtype(found)

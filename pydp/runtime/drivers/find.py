@@ -22,7 +22,7 @@ from typing import Any
 from pydp.runtime import forks
 from pydp.runtime.device.quirks import state_before_use
 from pydp.runtime.forks import LOADER_VARIABLES, VENDORS
-from pydp.runtime.programs.files import cache_dir, listed, log_once, make_folder
+from pydp.runtime.programs.files import cache_dir, listed, log_once, make_folder, why_untrusted_folder
 
 _OCLGRIND = (
     "/usr/lib/oclgrind/liboclgrind-rt-icd.so",
@@ -168,12 +168,37 @@ def _query() -> list[tuple[Any, Any]]:
         variables = {"OCL_ICD_VENDORS": folder} if folder else {}
         if _one_thread_a_processor():
             variables["POCL_AFFINITY"] = "1"
+        own = _own_pocl_cache()
+        if own is not None:
+            variables["POCL_CACHE_DIR"] = str(own)
+        before = {name: os.environ.get(name) for name in variables}
         os.environ.update(variables)
         try:
             return _enumerate()
         finally:  # the loader and the drivers have read them; child processes must not inherit them
-            for name in variables:
+            for name, value in before.items():
                 os.environ.pop(name, None)
+                if value is not None:
+                    os.environ[name] = value
+
+
+def _own_pocl_cache() -> Path | None:
+    """A folder for PoCL's binaries, if other users could write to the one that PoCL takes from the environment.
+
+    PoCL loads what it finds there and checks no owner. Without a home folder it takes a folder with a known name in the
+    folder for temporary files.
+    """
+    given, base = os.environ.get("POCL_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
+    home = os.environ.get("HOME")
+    base = base or (f"{home}/.cache" if home else None)
+    chosen = Path(given) if given else Path(base, "pocl", "kcache") if base else None
+    why = "no home folder is known" if chosen is None else why_untrusted_folder(chosen)
+    own = cache_dir() / "pocl"
+    if why is None or not make_folder(own):
+        return None
+    if chosen is not None:
+        log_once(f"PoCL's cache folder {chosen} is not used: {why}; its files are kept in {own}")
+    return own
 
 
 def _one_thread_a_processor() -> bool:

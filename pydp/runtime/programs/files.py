@@ -35,7 +35,7 @@ def cache_dir() -> Path:
     users can therefore share a folder. pydp does not follow a symbolic link of another user; it then keeps no files.
     """
     chosen = chosen_dir()
-    why = _why_untrusted_folder(chosen)
+    why = why_untrusted_folder(chosen)
     if why is None:
         return chosen
     if _why_untrusted_link(chosen):
@@ -164,8 +164,9 @@ def _why_untrusted_file(path: Path) -> str | None:
         return None
 
 
-def _why_untrusted_folder(folder: Path) -> str | None:
-    """`_why_untrusted` for a folder; for a symbolic link, the link and the folder that it names are checked."""
+def why_untrusted_folder(folder: Path) -> str | None:
+    """Why others could have written files in a folder, or None. For a symbolic link, the link and the folder that it
+    names are checked."""
     try:
         return _why_untrusted_link(folder) or _why_untrusted(folder.stat())
     except OSError:  # it does not exist or is not accessible, so nothing can be read from it
@@ -189,7 +190,7 @@ def _is_untrusted(folder: Path) -> bool:
     top = cache_dir()
     inside = folder.is_relative_to(top)
     for one in (folder, *folder.parents):
-        why = _why_untrusted_folder(one)
+        why = why_untrusted_folder(one)
         if why is not None:
             log_once(f"files in {one} are neither read nor written: {why}; continuing without them")
             return True
@@ -202,11 +203,11 @@ def untrusted() -> Iterator[tuple[Path, str]]:
     """(path, reason) of each file and folder that is not read: :func:`chosen_dir` and the contents of the cache folder.
     The contents of an untrusted folder are left out."""
     chosen, top = chosen_dir(), cache_dir()
-    why = _why_untrusted_folder(chosen)
+    why = why_untrusted_folder(chosen)
     if why is not None:
         yield chosen, why
     for place, folders, files in os.walk(top):
-        why = _why_untrusted_folder(Path(place))
+        why = why_untrusted_folder(Path(place))
         if why is not None:
             yield Path(place), why
             folders.clear()
