@@ -77,7 +77,8 @@ def passed(folder: Path, arguments: list[str], install: bool) -> set[str]:
         **({INSTALL: "1"} if install else {}),
     }
     plugins = [f"-p{name}" for name in ("no:cacheprovider", "no:warnings", "outcomes")]
-    command = [sys.executable, "-m", "pytest", "-q", "--no-header", *plugins, "--pyargs", *MODULES, *arguments]
+    limit = ["--timeout=900", "--timeout-method=thread"]  # a test that hangs ends with the stacks of all threads
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", *plugins, *limit, "--pyargs", *MODULES, *arguments]
     outcomes = folder / "passed.json"
     outcomes.unlink(missing_ok=True)
     status = subprocess.run(command, cwd=folder, env=environment, check=False).returncode

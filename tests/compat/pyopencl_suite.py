@@ -70,7 +70,8 @@ def main(arguments: list[str]) -> int:
                     (folder / path.name).write_text(rewritten(file.read().decode()))
         (folder / "pytest.ini").write_text("[pytest]\nmarkers =\n    bitonic: tests of bitonic sorts\n")
         (folder / "conftest.py").write_text(CONFTEST)
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *FILES, *arguments]
+        limit = ["--timeout=900", "--timeout-method=thread"]  # a test that hangs ends with the stacks of all threads
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *limit, *FILES, *arguments]
         return subprocess.run(command, cwd=folder, check=False).returncode
 
 
