@@ -34,7 +34,7 @@ def test_ways_of_counting(device: Any) -> None:
     assert _flags(pydp.bincount, WHOLE, device=device) == ("values",)
     assert _flags(pydp.histogram, X, 7, (0, 99), device=device) == ()
     assert _flags(pydp.histogram, X, edges, device=device) == ("uneven",)
-    assert _flags(pydp.histogram, X, 7, (0, 99), X, device=device) == ("weights",)
+    assert _flags(pydp.histogram, X, 7, (0, 99), weights=X, device=device) == ("weights",)
 
 
 @pytest.mark.parametrize("kind", [np.array, pydp.field])
