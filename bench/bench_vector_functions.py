@@ -32,7 +32,7 @@ def mandelbrot(idx: Any, picture: Any, scale: Any, left: Any, top: Any, limit: A
 
 @pydp.vector
 def accelerations(idx: Any, out: Any, x: Any, y: Any, z: Any, softening: Any) -> None:
-    """Of bodies of mass 1, by all bodies. The peers' compilers may fuse products and sums; pydp fuses what says so."""
+    """Of bodies of mass 1, by all bodies. The peers' compilers may fuse products and sums; here, ``pydp.fma`` does."""
     i = idx[0]
     ax, ay, az = 0.0, 0.0, 0.0
     for j in range(x.extent[0]):

@@ -562,6 +562,8 @@ class _Parser(grammar._Parser):
             return self._clipped(*arguments)
         if own in _TESTS:
             return self._is(call(own, [self._as_float(one) for one in arguments]), _BOOL)
+        if own in ("fmax", "fmin") and all(self._is_whole(one) for one in arguments):
+            own = own[1:]  # integers have no NaN
         if own in ("max", "min"):
             met = self.common(*arguments)
             if met is int:

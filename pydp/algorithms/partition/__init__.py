@@ -64,7 +64,7 @@ def partition(
     once. With `length`, the result still has the size of `x`. Its elements from `length` on are copied from `x` (NumPy
     arrays) or uninitialized (Fields, pyopencl Arrays).
 
-    kth: an integer or a sequence of integers; they may also be given instead of the predicate. Return a copy of `x`
+    kth: an integer or a sequence of integers; the second argument may be one, too. The result is then a copy of `x`
     that is partitioned along `axis` at its k-th smallest elements, as ``numpy.partition`` (axis=None: the elements in C
     order): the element at each position is the one that a sort would put there, no element before it is larger, and
     none after it is smaller.
