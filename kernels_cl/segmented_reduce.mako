@@ -31,6 +31,8 @@ static VALUE with_init(const VALUE found, global const VALUE* init) {
 
 static VALUE empty(global const VALUE* init) { return ${start or "init[0]"}; }
 
+/* No result is a `? :` between a value and a constant: one driver computes it wrong for int8. */
+
 #define END(s) clamp((long) offsets[(s) + 1], 0L, n)
 #define BEGIN(s) clamp((long) offsets[s], 0L, n)
 
@@ -116,7 +118,10 @@ kernel ${one_lane} void reduce_parts(global const ${source}* restrict x, const l
                 found |= 1;
             }
         } else {
-            out[s] = end > from ? with_init(piece(x, from, end), init) : empty(init);
+            if (end > from)
+                out[s] = with_init(piece(x, from, end), init);
+            else
+                out[s] = empty(init);
         }
         from = max(from, end);
     }
@@ -143,7 +148,10 @@ kernel ${one_lane} void join_pieces(global VALUE* restrict out, const long out_a
             sum = any ? combine(sum, next) : next;
             any = 1;
         }
-        out[out_at + s] = any ? with_init(sum, init) : empty(init);
+        if (any)
+            out[out_at + s] = with_init(sum, init);
+        else
+            out[out_at + s] = empty(init);
     }
 }
 
@@ -162,5 +170,10 @@ kernel void segment_ends(global const VALUE* restrict sums, const long sums_at, 
                          const long segments, global const VALUE* init) {
     const long s = (long) get_global_id(0);
     offsets += offsets_at;
-    if (s < segments) out[out_at + s] = END(s) > BEGIN(s) ? with_init(sums[sums_at + END(s) - 1], init) : empty(init);
+    if (s < segments) {
+        if (END(s) > BEGIN(s))
+            out[out_at + s] = with_init(sums[sums_at + END(s) - 1], init);
+        else
+            out[out_at + s] = empty(init);
+    }
 }

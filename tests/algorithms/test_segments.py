@@ -170,6 +170,21 @@ def test_segmented_reductions_by_other_operators(device, mapping):
     assert np.array_equal(sums, pydp.segmented_reduce(x, offsets, spec=mapping))
 
 
+@pytest.mark.parametrize("dtype", ["i1", "u1", "i2"])
+@MAPPINGS
+def test_empty_segments_of_small_integers(device, mapping, dtype):
+    """A driver computed a choice between an int8 and a constant wrong."""
+    needs.vector_mapping(device, mapping.get("mapping", ""))
+    x, limits = np.arange(40, 75).astype(dtype), np.iinfo(dtype)
+    offsets = np.array([0, 0, 3, 3, 3, 34, 34, 35, 35])
+    parts = [x[low:high] for low, high in pairwise(offsets)]
+    for op, identity in (("min", limits.max), ("max", limits.min)):
+        got = pydp.segmented_reduce(x, offsets, op, spec=mapping)
+        assert got.tolist() == [getattr(np, op)(part, initial=identity) for part in parts]
+    got = pydp.segmented_reduce(x, offsets, "a * b", init=1, dtype=dtype, spec=mapping)
+    assert np.array_equal(got, [np.prod(part, dtype=dtype) for part in parts])
+
+
 def test_segmented_reduce_kinds_and_out(device):
     x, offsets = np.arange(5000, dtype=np.int32), offsets_of(9, 5000, 5)
     want = np.diff(np.append(0, np.cumsum(x))[offsets])

@@ -387,10 +387,10 @@ TABLE = (
     ),
     Quirk(
         "rusticl",
-        "the compiler crashes at a choice between an int8 and a constant in a reduction with a mask; kernels compute "
-        "it by arithmetic",
+        "a `? :` between an int8 and a constant gives 0 for the constant, or crashes the compiler; kernels compute it "
+        "by arithmetic or branch",
         device="llvmpipe",
-        shown_by="tests/algorithms/test_reductions.py::test_masks_of_small_integers",
+        shown_by="tests/algorithms/test_segments.py::test_empty_segments_of_small_integers",
     ),
     Quirk(
         "rusticl",
