@@ -6,7 +6,9 @@ is converted to the destination's type.
 
 from __future__ import annotations
 
+import itertools
 import linecache
+import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +21,8 @@ import pydp
 from pydp.algorithms.forall import plan as forall_plan
 from pydp.algorithms.forall.arguments import Arguments
 from pydp.errors import InvalidArgument, PydpError
-from pydp.lang.compile import translate_value
+from pydp.lang import ir
+from pydp.lang.compile import FieldType, translate, translate_value
 from pydp.lang.execute import host
 from pydp.lang.opencl.value_function import lower_value
 from pydp.lang.source.fingerprint import fingerprint
@@ -786,6 +789,125 @@ def test_the_least_int32_of_a_float(device: Any, way: str) -> None:
         o = np.zeros(LANES, np.int64)
         run(device, way, LANES, of_a_float, o, x)
         assert o.tolist() == [(int(one) - 1) // 2 for one in x]
+
+
+LARGE = [3e9, -3e9, 2.0**31, -(2.0**31) - 4096, 2.0**62, -(2.0**63), 1e18, 7, -7.5, 0]
+
+
+def stored(idx, o, x):
+    o[idx] = int(x[idx])
+
+
+def rounded(idx, o, x):
+    o[idx] = round(x[idx])
+
+
+def down(idx, o, x):
+    o[idx] = math.floor(x[idx])
+
+
+def up_in_steps(idx, o, x):
+    k = math.ceil(x[idx]) // 2
+    m = k + 1
+    o[idx] = m - 1
+
+
+def in_a_loop(idx, o, x):
+    found = 0
+    for k in range(3):
+        if k == 1:
+            found = int(x[idx])
+    o[idx] = found
+
+
+def chosen_or_an_array(idx, o, x, y):
+    o[idx] = int(x[idx]) if y[idx] > 0 else y[idx]
+
+
+def in_a_variable_with_an_array(idx, o, x, y):
+    v = y[idx]
+    if y[idx] > 0:
+        v = int(x[idx])
+    o[idx] = v
+
+
+def meets_an_array(idx, o, x, wide):
+    o[idx] = 1 if int(x[idx]) > wide[idx] else max(0, int(x[idx]) - wide[idx]) // 4096
+
+
+def in_a_function(value):
+    whole = int(value)
+    return whole
+
+
+def through_a_function(idx, o, x):
+    o[idx] = in_a_function(x[idx])
+
+
+@pytest.mark.parametrize("fn", [stored, rounded, down, up_in_steps, in_a_loop, through_a_function])
+def test_floats_beyond_32_bits_in_a_wide_destination(device: Any, way: str, fn: Any) -> None:
+    for dtype in (np.float32, np.float64) if device.profile.fp64 else (np.float32,):
+        parts = np.array([LARGE[:LANES], LARGE[-LANES:]], dtype)
+        for x, out in itertools.product(parts, (np.int64, np.int32, np.int16)):
+            fitting = np.abs(x) < np.iinfo(out).max if out != np.int64 else np.full(LANES, True)
+            values = np.where(fitting, x, 1)
+            o, want = np.zeros(LANES, out), np.zeros(LANES, np.int64)
+            run(device, way, LANES, fn, o, values)
+            for lane in range(LANES):
+                fn(lane, want, values)
+            assert o.tolist() == want.tolist(), (dtype, out)
+
+
+def test_floats_beyond_32_bits_beside_integers_of_arrays(device: Any, way: str) -> None:
+    x = np.resize(np.array(LARGE, np.float32), LANES)
+    for fn in (chosen_or_an_array, in_a_variable_with_an_array):
+        y = np.resize(np.array([1, 1, 0, 3, -4], np.int32), LANES)
+        o = np.zeros(LANES, np.int64)
+        run(device, way, LANES, fn, o, x, y)
+        assert o.tolist() == [int(x[lane]) if y[lane] > 0 else y[lane] for lane in range(LANES)]
+    x = np.where(np.abs(x) < 2**60, x, 5).astype(np.float32)
+    wide = np.resize(np.array([2**33, -(2**33), 0], np.int64), LANES)
+    o = np.zeros(LANES, np.int32)
+    run(device, way, LANES, meets_an_array, o, x, wide)
+    assert o.tolist() == [
+        1 if int(a) > b else max(0, int(a) - b) // 4096 for a, b in zip(x.tolist(), wide.tolist(), strict=True)
+    ]
+
+
+def large_arguments(idx, o, p, q):
+    o[idx] = int(p * 0.5) + int(q / 2)
+
+
+def test_host_floats_beyond_32_bits(device: Any, way: str) -> None:
+    for p, q in ((2.0**40, 2**42), (-(2.0**33), 6), (8.0, -(2**50))):
+        o = np.zeros(LANES, np.int64)
+        run(device, way, LANES, large_arguments, o, p, q)
+        assert set(o.tolist()) == {int(p * 0.5) + q // 2}
+
+
+def plus_converted(a, b):
+    return a + int(np.float32(b) * np.float32(2))
+
+
+def test_floats_beyond_32_bits_in_an_operator(device: Any) -> None:
+    x = np.full(5, 2**33, np.int64)
+    assert pydp.scan(x, plus_converted, device=device).tolist() == [2**33 * (1 + 2 * k) for k in range(5)]
+
+
+def as_an_index(idx, o, x, table):
+    k = int(x[idx])
+    o[idx] = table[k % 4] if 0 <= k < 9 else table[k]
+
+
+def test_converted_floats_as_indexes_stay_narrow(device: Any, way: str) -> None:
+    """No 64-bit integer is met, so none is used."""
+    x, table = np.resize(np.array([0, 3.5, 8.9, 2], np.float32), LANES), np.arange(9, dtype=np.float32)
+    o = np.zeros(LANES, np.float32)
+    run(device, way, LANES, as_an_index, o, x, table)
+    assert o.tolist() == [table[int(one) % 4] for one in x]
+    types = (FieldType(np.float32, 1), FieldType(np.float32, 1), FieldType(np.float32, 1))
+    made = translate(as_an_index, 1, None, types)
+    assert all(part.dtype != np.int64 for part in ir.parts(ir.statements(made.body)))
 
 
 # --- one kernel for all values -----------------------------------------------------------------------------

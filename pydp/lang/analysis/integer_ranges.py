@@ -46,7 +46,8 @@ _INDEX_RANGE: Range = (-(1 << 32) + (1 << 30) + 1, (1 << 32) - 1)
 _BOOL_RANGE: Range = (0, 1)
 _WIDEN_FAR_AFTER = 8  # passes before ranges are widened to "no bound"
 _OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
-# The range of int(x), by the bytes of the float. Floats out of range give INT32_MIN; the analysis ignores that result.
+# The range of int(x) as int32, by the bytes of the float. Floats out of range give INT32_MIN; the analysis ignores that
+# result, because nothing of 64 bits is made of it (see lang.frontend.state.Shared).
 _FLOAT_TO_INT32: dict[int, Range] = {2: (-65504, 65504), 4: (-(2**31), 2**31 - 128), 8: (-(2**31), 2**31 - 1)}
 
 
