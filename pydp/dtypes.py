@@ -34,6 +34,7 @@ _SCALARS = {
     "c16": "double2",
 }
 _ACCEPTED = "bool, integers of 8 to 64 bits, float16/32/64, complex64/128, OpenCL vectors and records of these"
+_MOST_NESTED = 64  # levels of records in records
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*\Z")
 # OpenCL C keywords and macros, which cannot be names of struct members.
 # fmt: off
@@ -175,7 +176,18 @@ def record_members(dtype: np.dtype) -> list[tuple[str, np.dtype, tuple[int, ...]
     return sorted(found, key=lambda member: member[3])
 
 
+def _check_nesting(dtype: np.dtype) -> None:
+    records, depth = [dtype], 0
+    while records:
+        depth += 1
+        if depth > _MOST_NESTED:
+            raise InvalidArgument(f"a record dtype has more than {_MOST_NESTED} levels of records; fewer are accepted")
+        members = {base for record in records for _, base, _, _ in record_members(record)}
+        records = [base for base in members if base.names is not None]
+
+
 def _check_layout(dtype: np.dtype) -> None:
+    _check_nesting(dtype)
     end = 0
     if dtype.itemsize == 0 or not dtype.names:
         raise InvalidArgument(f"record dtype {dtype} has size 0; records of at least one byte are accepted")

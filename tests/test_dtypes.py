@@ -89,6 +89,18 @@ def test_what_has_no_name(dtype: Any) -> None:
 
 
 @pytest.mark.host
+def test_records_in_records_have_a_limit() -> None:
+    dtype = np.dtype("i4")
+    for level in range(900):
+        dtype = np.dtype([("a", dtype), ("b", "i4")])
+        if level == 63:
+            assert c_name(dtype).startswith("rec_")
+        if level in (64, 899):
+            with pytest.raises(InvalidArgument, match="more than 64 levels"):
+                c_name(dtype)
+
+
+@pytest.mark.host
 def test_vectors_are_told_from_records() -> None:
     assert vector_parts(cltypes.float3) == (np.dtype("f4"), 3)
     assert vector_parts(np.dtype("f4")) is None

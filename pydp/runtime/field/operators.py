@@ -35,6 +35,13 @@ def _type_of(other: Any) -> Any:
     return type(other) if type(other) in (int, float, complex) else np.asarray(other).dtype
 
 
+def _is_unlike_numbers(op: str, other: Any, field: Any) -> bool:
+    """Whether `other` equals no element, because it is not a number and does not decide about fields itself."""
+    if _is_array(other) or isinstance(other, _NUMBERS):
+        return False
+    return isinstance(other, (str, bytes, np.generic)) or getattr(type(other), f"__{op}__")(other, field) is NotImplemented
+
+
 def _comparison(op: str) -> _Method:
     """The method of a comparison."""
 
@@ -113,7 +120,7 @@ class FieldOperators(FieldData):
         if isinstance(other, (list, tuple, range, np.void)):
             other = normal_input("the other side of a comparison", other)
         array = _is_array(other)
-        unlike = op in ("eq", "ne") and (other is None or isinstance(other, (str, bytes)))  # never equal to an element
+        unlike = op in ("eq", "ne") and _is_unlike_numbers(op, other, self)
         if not (array or unlike or isinstance(other, _NUMBERS)):
             return NotImplemented
         dtype = self.dtype if unlike else compared_dtypes(op, self.dtype, _type_of(other))[1]
