@@ -39,7 +39,9 @@ def _is_unlike_numbers(op: str, other: Any, field: Any) -> bool:
     """Whether `other` equals no element, because it is not a number and does not decide about fields itself."""
     if _is_array(other) or isinstance(other, _NUMBERS):
         return False
-    return isinstance(other, (str, bytes, np.generic)) or getattr(type(other), f"__{op}__")(other, field) is NotImplemented
+    if isinstance(other, (str, bytes, np.generic)):
+        return True
+    return getattr(type(other), f"__{op}__")(other, field) is NotImplemented
 
 
 def _comparison(op: str) -> _Method:
