@@ -81,6 +81,20 @@ ${T} lane_mod_${T}(${T} first, ${T} second) {
     const ${F} moved = ((rest != zero) & ((b < zero) ^ (rest < zero))) ? rest + b : rest;
     return convert_${T}((rest == zero) ? copysign(zero, b) : moved);
 }
+% elif kind == "sign":
+// NumPy's sign: that of NaN is NaN.
+${T} lane_sign_${T}(${T} a) {
+% if floating:
+<% F = ("double" if base == "double" else "float") + v %>\
+    const ${F} x = convert_${F}(a), zero = (${F})0, one = (${F})1;
+    return convert_${T}((x > zero) ? one : ((x < zero) ? -one : ((x == zero) ? zero : x)));
+% elif plain:
+    return convert_${T}(${"a != 0" if width == 1 else f"-(a != ({T})0)"});
+% else:
+<% above, below = (f"({order(T)}(a) {sign} {order(T)}(({T})0))" for sign in "><") %>\
+    return convert_${T}(${f"{above} - {below}" if width == 1 else f"{below} - {above}"});  // true is -1 in vectors
+% endif
+}
 % elif kind == "rsqrt":
 % if (base, width) in (("float", 16), ("double", 8)):
 <% function, bits = ("rsqrt14ps512", "ushort") if base == "float" else ("rsqrt14pd512", "uchar") %>\

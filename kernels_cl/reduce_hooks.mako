@@ -193,7 +193,7 @@ result[${at}] = ${sum};\
     mean = f"t.mean{' + t.low' if any(name == 'low' for name, _, _ in hook['members']) else ''}"
     none = f"({own}) (NAN)"
 %>
-    r0[at] = ${f"convert_{kind}" if own[-1] == "2" else f"({kind}) "}(t.count > 0 ? ${mean} : ${none});
+    r0[at] = ${f"convert_{kind}" if own[-1] == "2" else f"({kind}) "}(t.count > 0 && t.square == t.square ? ${mean} : ${none});
     r1[at] = (${hook["results"][1]}) variance;
 % else:
     r0[at] = (${kind}) ${"sqrt(variance)" if how == "deviation" else "variance"};

@@ -52,7 +52,7 @@ _RESERVED = frozenset([
 # fmt: on
 _RESERVED_VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|half|float|double|bool)(2|3|4|8|16)\Z")
 _RESERVED_MACRO = re.compile(  # of OpenCL C, of drivers and of pydp's build options
-    r"([A-Z][A-Z0-9]*_|cl_)\w+\Z|linux\Z|unix\Z|i386\Z|asm\Z|vec_step\Z"
+    r"([A-Z][A-Z0-9]*_|cl_)\w+\Z|linux\Z|unix\Z|i386\Z|asm\Z|vec_step\Z|image[123]d_\w*t\Z"
 )
 
 

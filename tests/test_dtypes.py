@@ -176,7 +176,8 @@ def test_every_field_name_is_a_member(name: str) -> None:
 
 MACROS = [
     "cl_khr_fp64", "cl_khr_fp16", "cl_khr_global_int32_base_atomics", "cl_intel_subgroups", "M_PI", "linux", "vec_step",
-    "FP_ILOGB0", "KEEP_MASKED_INTEGERS", "FAST_SHUFFLES", "HIDE_COMPLEMENT", "POCL_DEVICE_ADDRESS_BITS",
+    "FP_ILOGB0", "image2d_array_t", "image1d_buffer_t", "image2d_depth_t", "KEEP_MASKED_INTEGERS",
+    "FAST_SHUFFLES", "HIDE_COMPLEMENT", "POCL_DEVICE_ADDRESS_BITS",
 ]  # fmt: skip
 
 

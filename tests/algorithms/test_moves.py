@@ -259,6 +259,23 @@ def test_flip_and_roll(device):
 
 
 @pytest.mark.oclgrind
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+def test_concatenate_of_one_array(device, axis):
+    """Its slices are joined, as one copy where they are stored in that order."""
+    a = np.arange(60, dtype=np.int32).reshape(3, 4, 5)
+    for x in (a, a[::-1], a.T, a.astype(">i4"), a[:, ::2], a[..., None], a[:, :0]):
+        same(pydp.concatenate(x, axis), np.concatenate(x, axis))
+        made = pydp.concatenate(pydp.field(x), axis, dtype=np.float32)
+        same(made, np.concatenate(x, axis, dtype=np.float32))
+    want = np.concatenate(a, axis)
+    out = np.zeros((2 * want.shape[0], *want.shape[1:]), np.int32)
+    pydp.concatenate(a, axis, out[::-2])
+    assert np.array_equal(out[::-2], want) and not out[::2].any()
+    for wrong, arguments in ((a[:0], (0,)), (a, (2,)), (a, ("x",)), (a[0, 0], (0,)), (np.array(1), (None,))):
+        with pytest.raises(pydp.InvalidArgument):
+            pydp.concatenate(wrong, *arguments)
+
+
 def test_concatenate_and_stack(device):
     x, y, z = numbers(4, 6), numbers(4, 3, seed=1), numbers(4, 6, seed=2)
     same(pydp.concatenate([x, y, z[:, ::2]], 1), np.concatenate([x, y, z[:, ::2]], 1))

@@ -43,6 +43,17 @@ def test_positional_arguments(device, name):
     assert got.shape == want.shape and (got.dtype == want.dtype or name == "histogram")
 
 
+def test_kinds_and_axes_that_are_refused(device):
+    for function in (pydp.sort, pydp.argsort):
+        for wrong in ({"kind": "zz"}, {"kind": np.array(["stable", "x"])}, {"kind": pydp.field(X)}, {"stable": 5}):
+            for call in (function, lambda *args, f=function, **named: pydp.explain(f, *args, **named)):
+                with pytest.raises(pydp.InvalidArgument, match=f"{next(iter(wrong))} is "):
+                    call(X, **wrong)
+    for axis in (0, None, FLAGS):
+        with pytest.raises(pydp.InvalidArgument, match="axis is "):
+            pydp.partition(X[0], "x > 2", axis)
+
+
 def test_outputs_by_position(device):
     out = np.zeros(3, np.int32)
     assert pydp.max(X, 0, out) is out and np.array_equal(out, X.max(0))
@@ -67,6 +78,10 @@ def test_keywords_of_numpy(device):
 def test_a_length_and_a_positional_mask(device):
     values = np.arange(6, dtype=np.int32)
     assert pydp.sum(values, None, None, None, False, 0, values > 1, length=4) == 5
+    field = pydp.field(values)
+    mask = pydp.select(pydp.field(np.array([0, 0, 1, 1, 0, 1], bool)), "x < 2")  # its length is on the device
+    assert pydp.sum(field, None, None, None, False, 0, mask, length=4) == 5
+    assert pydp.mean_var(field, None, None, None, 0, False, where=mask, length=4)[0] == 2.5
 
 
 BAD = {

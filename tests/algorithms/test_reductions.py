@@ -684,9 +684,31 @@ def test_mean_and_variance_in_one_pass(device: Any, dtype: str, spec: Any) -> No
     assert all(np.isnan(one) for one in pydp.mean_var(x[0], where=np.zeros(230, bool), spec=spec))
 
 
+@pytest.mark.parametrize("n", [1, 2, 17, 100_000])
+def test_mean_and_variance_of_infinite_elements(device: Any, n: int) -> None:
+    for at in {0, n // 2, n - 1}:
+        for dtype in ("f4", "c8"):
+            x = np.ones(n, dtype)
+            x[at] = np.inf
+            mean, variance = pydp.mean_var(x)
+            assert np.isnan(mean.real) and np.isnan(variance)
+    if device.profile.fp64:
+        assert np.isnan(pydp.mean_var(np.array([1e308, -1e308]))).all()
+
+
+def test_complex_means_of_no_elements(device: Any) -> None:
+    empty = np.zeros(0, np.complex64)
+    for found in (pydp.mean(empty), pydp.mean_var(empty)[0]):
+        assert np.isnan(found.real) and np.isnan(found.imag)
+
+
 def test_arguments_of_mean_and_variance(device: Any) -> None:
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
     pair = np.zeros(3, np.float32), np.zeros(3, np.float32)
+    with pytest.raises(pydp.InvalidArgument, match=r"out\[1\] has"):
+        pydp.explain(pydp.mean_var, x, 1, out=(pair[0], np.zeros(4, np.float32)))
+    with pytest.raises(pydp.InvalidArgument, match="a finite number is accepted"):
+        pydp.mean_var(x, ddof=10**400)
     pydp.mean_var(x, 1, out=pair)
     np.testing.assert_allclose(pair[0], x.mean(1))
     np.testing.assert_allclose(pair[1], x.var(1), rtol=1e-6)

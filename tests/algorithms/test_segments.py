@@ -181,8 +181,9 @@ def test_empty_segments_of_small_integers(device, mapping, dtype):
     for op, identity in (("min", limits.max), ("max", limits.min)):
         got = pydp.segmented_reduce(x, offsets, op, spec=mapping)
         assert got.tolist() == [getattr(np, op)(part, initial=identity) for part in parts]
-    got = pydp.segmented_reduce(x, offsets, "a * b", init=1, dtype=dtype, spec=mapping)
-    assert np.array_equal(got, [np.prod(part, dtype=dtype) for part in parts])
+    for op, init, function in (("a * b", 1, np.prod), ("a + b", 7, np.sum)):
+        got = pydp.segmented_reduce(x, offsets, op, init=init, dtype=dtype, spec=mapping)
+        assert np.array_equal(got, [function(part, initial=init, dtype=dtype) for part in parts])
 
 
 def test_segmented_reduce_kinds_and_out(device):

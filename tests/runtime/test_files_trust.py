@@ -6,6 +6,8 @@ import json
 import logging
 import os
 import stat
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -23,6 +25,7 @@ from pydp.offline import compilers as offline
 from pydp.runtime.bounded import BoundedCache
 from pydp.runtime.device.quirks import Quirks
 from pydp.runtime.drivers import find, probe
+from pydp.runtime.drivers.devices import all_devices
 from pydp.runtime.programs import binaries
 from pydp.runtime.programs import files as cache
 from pydp.runtime.programs.files import atomic_write, cache_dir, listed, make_folder, read, untrusted
@@ -188,21 +191,117 @@ def test_a_planted_subfolder_is_left_alone(folder: Path, tmp_path: Path) -> None
     assert read(cache_dir() / "file") is None and not atomic_write(cache_dir() / "file", b"x")
 
 
+@pytest.fixture
+def pocl_chosen(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that POCL_CACHE_DIR names."""
+    chosen = tmp_path / "above" / "chosen"
+    chosen.mkdir(mode=0o755, parents=True)
+    monkeypatch.setenv("POCL_CACHE_DIR", str(chosen))
+    monkeypatch.setattr(cache, "_is_private_group", lambda group: False)
+    return chosen
+
+
+def _inside(path: Path) -> Path:
+    (path / "ab").mkdir(mode=0o700)
+    return path / "ab"
+
+
+def _missing(path: Path) -> Path:
+    path.rmdir()
+    return path.parent
+
+
 @pytest.mark.parametrize("mode", FOLDER_MODES)
-def test_pocl_gets_a_folder_that_others_cannot_write(
-    folder: Path, tmp_path: Path, mode: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("shared", [lambda path: path, lambda path: path.parent, _inside, _missing])
+def test_pocl_gets_a_folder_that_others_cannot_write(pocl_chosen: Path, shared: Any, mode: int) -> None:
     """PoCL loads the binaries in its folder without a look at their owners."""
-    shared = tmp_path / "shared"
-    shared.mkdir(mode=0o700)
-    monkeypatch.setenv("POCL_CACHE_DIR", str(shared))
     assert find._own_pocl_cache() is None
-    shared.chmod(mode)
+    where = shared(pocl_chosen)
+    where.chmod(mode)
     own = find._own_pocl_cache()
-    assert own == cache_dir() / "pocl" and stat.S_IMODE(own.stat().st_mode) == 0o700
+    if mode & stat.S_ISVTX and where == pocl_chosen.parent and pocl_chosen.exists():
+        assert own is None  # nobody else can rename what is in it
+    else:
+        assert own == cache_dir() / "pocl" and stat.S_IMODE(own.stat().st_mode) == 0o700
+
+
+def test_a_group_of_one_user_is_trusted_above_the_folder(pocl_chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many systems give each user a group, and make folders that it may write to."""
+    monkeypatch.setattr(cache, "_is_private_group", lambda group: group == os.getegid())
+    pocl_chosen.parent.chmod(0o775)
+    assert find._own_pocl_cache() is None
+    pocl_chosen.parent.chmod(0o777)
+    assert find._own_pocl_cache() is not None
+
+
+def test_pocl_gets_a_folder_if_a_link_can_be_changed(pocl_chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = pocl_chosen.parent / "link"
+    monkeypatch.setenv("POCL_CACHE_DIR", str(link))
+    link.symlink_to(pocl_chosen)
+    assert find._own_pocl_cache() is None
+    link.unlink()
+    link.symlink_to(pocl_chosen / "missing")
+    assert find._own_pocl_cache() is None
+    pocl_chosen.chmod(0o777)
+    assert find._own_pocl_cache() == cache_dir() / "pocl"
+    pocl_chosen.chmod(0o755)
+    _give(link)
+    assert find._own_pocl_cache() == cache_dir() / "pocl"
+
+
+def test_pocl_without_a_home_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("POCL_CACHE_DIR", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(name, raising=False)
-    assert find._own_pocl_cache() == own  # not the folder with a known name among the temporary files
+    assert find._own_pocl_cache() == cache_dir() / "pocl"  # not one with a known name among the temporary files
+    monkeypatch.setenv("HOME", str(folder.parent))
+    assert find._own_pocl_cache() is None
+    monkeypatch.setenv("POCL_CACHE_DIR", "")  # PoCL ends the process
+    assert find._own_pocl_cache() == folder.parent / ".cache" / "pocl" / "kcache"
+
+
+PROGRAM = """
+import os, sys
+import numpy as np
+import pydp
+from pydp.runtime.drivers import find
+# find._temporary_folder = lambda prefix: None
+before = dict(os.environ)
+with_folder = []
+enumerate_ = find._enumerate
+find._enumerate = lambda: with_folder.append(os.environ.get("POCL_CACHE_DIR")) or enumerate_()
+try:
+    assert pydp.sum(np.arange(5), device="pocl") == 10
+    print("computed", with_folder[0])
+except pydp.PydpError as error:
+    print("refused", error)
+assert {k: v for k, v in os.environ.items() if "POCL" in k} == {k: v for k, v in before.items() if "POCL" in k}
+"""
+
+
+@pytest.fixture(scope="module")
+def pocl() -> None:
+    """Skips if there is no PoCL. This process looks for drivers here, before a test changes the folders."""
+    if not any(one.driver == "pocl" and one.usable for one in all_devices()):
+        pytest.skip("PoCL is not installed")
+
+
+@pytest.mark.parametrize("usable", ["cache", "temporary", "nothing"])
+def test_pocl_leaves_a_shared_folder_alone(pocl: None, pocl_chosen: Path, tmp_path: Path, usable: str) -> None:
+    pocl_chosen.chmod(0o777)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    if usable != "cache":
+        environment["PYDP_CACHE_DIR"] = "/dev/null/pydp"
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM if usable != "nothing" else PROGRAM.replace("# ", ""))
+    done = subprocess.run([sys.executable, "-P", program], env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("refused" if usable == "nothing" else "computed"), done.stdout
+    if usable == "temporary":
+        assert str(temporary) in done.stdout
+    assert not any(pocl_chosen.iterdir()) and not any(temporary.glob("pydp-pocl*"))
+    assert "is not used: other users may write to it" in done.stderr
 
 
 def test_a_cache_folder_of_another_user(folder: Path) -> None:

@@ -120,8 +120,8 @@ def _shifts_of(shift: Any, axis: Any, rank: int) -> dict[int, int]:
 
 
 def concatenate(
-    arrays: Any, axis: int | None = 0, *, dtype: Any = None,
-    out: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None,
+    arrays: Any, axis: int | None = 0, out: Any = None, *, dtype: Any = None,
+    device: Any = None, queue: Any = None, wait_for: Any = None,
 ) -> Any:  # fmt: skip
     """Join arrays along an existing axis, as ``numpy.concatenate``.
 
@@ -135,6 +135,8 @@ def concatenate(
     array([1, 2, 3])
     """
     where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
+    if not isinstance(arrays, (tuple, list)) and _joins_rows(getattr(arrays, "shape", ()), axis):
+        return _rows_joined(arrays, axis, dtype, where)
     call, operands = _joined(arrays, where)
     if axis is None:
         operands, at = [flat_of(call, one) for one in operands], 0
@@ -153,6 +155,25 @@ def concatenate(
     result = call.output((*first[:at], sum(one.shape[at] for one in operands), *first[at + 1 :]), kind)
     refuse_shared(call, result, *operands)
     _lay(call, operands, at, result)
+    return call.finish(result)
+
+
+def _joins_rows(shape: tuple[int, ...], axis: int | None) -> bool:
+    """Whether there are slices along axis 0, and they are joined in the order in which the array holds them."""
+    if not shape or not shape[0]:
+        return False
+    return axis is None or (len(shape) > 1 and axis_of(axis, len(shape) - 1) == 0)
+
+
+def _rows_joined(array: Any, axis: int | None, dtype: Any, where: dict[str, Any]) -> Any:
+    call = Call.begin({"arrays": array}, **where)
+    source = call.input("arrays")
+    shape = (source.size,) if axis is None else (source.shape[0] * source.shape[1], *source.shape[2:])
+    result = call.output(shape, _common([source], dtype))
+    refuse_shared(call, result, source)
+    step = result.strides[0]
+    outer = [step * one for one in c_strides(source.shape if axis is None else source.shape[:2])]
+    call.copy(source, result.view(source.shape, (*outer, *result.strides[1:])))
     return call.finish(result)
 
 
@@ -187,8 +208,8 @@ def _lay(call: Call, operands: Sequence[Operand], axis: int, target: Operand) ->
 
 
 def stack(
-    arrays: Any, axis: int = 0, *, dtype: Any = None,
-    out: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None,
+    arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None,
+    device: Any = None, queue: Any = None, wait_for: Any = None,
 ) -> Any:  # fmt: skip
     """Join arrays of equal shape along a new axis, as ``numpy.stack``.
 

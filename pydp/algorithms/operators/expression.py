@@ -61,9 +61,10 @@ _OF_FLOATS = {  # computed in the dtype of NumPy's function
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
     "log1p": np.log1p, "sqrt": np.sqrt, "cbrt": np.cbrt, "rint": np.rint, "fabs": np.fabs, "hypot": np.hypot,
-    "atan2": np.arctan2, "copysign": np.copysign, "nextafter": np.nextafter,
+    "atan2": np.arctan2, "copysign": np.copysign, "nextafter": np.nextafter, "fmax": np.fmax, "fmin": np.fmin,
+    "degrees": np.degrees, "radians": np.radians,
 }  # fmt: skip
-_ROUNDED = ("floor", "ceil", "trunc")  # integers stay as they are
+_ROUNDED = ("floor", "ceil", "trunc", "round")  # integers stay as they are
 _TESTS = ("isnan", "isinf", "isfinite", "signbit")
 _WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _ARGUMENTS = re.compile(r"\s*\(")
@@ -634,13 +635,10 @@ class _Parser(grammar._Parser):
         if not (result is int or (isinstance(result, np.dtype) and result.kind in "iu")):
             left, right = (self.to(one, kind) for one, kind in zip((left, right), kinds, strict=True))
             return self._narrow(call("fmod", [left, right]), result)
-        modulus = self._binary("%", left, right)
-        if self.strong(result).kind == "u":
-            return modulus
-        left, right, zero = self.to(left, result), self.to(right, result), self.to(self._number("0"), result)
-        differ = binary("!=", binary("<", left, zero), binary("<", right, zero))
-        moved = self._narrow(binary("-", modulus, right), result)
-        return self._narrow(conditional(binary("&&", modulus, differ), moved, modulus), result)
+        self._check_operands(result, left, right)
+        if result is int:
+            self._must_hold_all((left, right))
+        return self._narrow(self._helped("truncmod", result, self.to(left, result), self.to(right, result)), result)
 
     def _sign(self, x: Node) -> Node:
         """NumPy's sign; that of NaN is NaN."""
@@ -649,11 +647,7 @@ class _Parser(grammar._Parser):
         kind = self.kind(x)
         if kind is int:
             self._must_hold(x, _LONG)
-        zero, one = (self.to(self._number(word), kind) for word in ("0", "1"))
-        other = x if not self._is_whole(x) else zero  # NaN
-        below = conditional(binary("<", x, zero), self._narrow(unary("-", one), kind), other)
-        below = conditional(binary("==", x, zero), zero, below) if not self._is_whole(x) else below
-        return self._narrow(conditional(binary(">", x, zero), one, self._narrow(below, kind)), kind)
+        return self._narrow(self._helped("sign", kind, self.to(x, kind)), kind)
 
     def _power(self, base: Node, exponent: Node) -> Node:
         *_, result = self._resolved(np.power, "pow", base, exponent)

@@ -88,6 +88,8 @@ def partition(
     predicate = _one_of(predicate, kth)
     wait_on_host(wait_for, predicate)
     if not _is_position(predicate):
+        if not (isinstance(axis, (int, np.integer)) and axis == -1):
+            raise InvalidArgument(f"axis is {axis!r}; with a predicate or a mask, partition accepts no axis")
         return divided(x, predicate, mask, second, count, length, {**where, "spec": spec})
     return _partitioned(False, _at_positions(x, predicate, mask, count, length, second), predicate, axis, spec, where)
 

@@ -37,7 +37,7 @@ def _mean(name: str, g: Given, nan: bool) -> Request:
         finish = "mean of counted" if skips else "mean"
         chain = _chain(source, run)
         more: dict[str, Any] = {"run": run, "chain": chain, "skips": skips, "counted": bool(skips)}
-        return Hooks(name, "value", members, (result,), finish, (np.nan,), **more)
+        return Hooks(name, "value", members, (result,), finish, (_nan(result),), **more)
 
     return Request.of(g, name, _inputs(g), hooks)
 
@@ -66,6 +66,11 @@ def _inputs(g: Given) -> dict[str, Any]:
     return {"x": g.x, "where": mask_of(vars(g).get("where"))}
 
 
+def _nan(dtype: np.dtype) -> Any:
+    """The result of no elements."""
+    return complex(np.nan, np.nan) if dtype.kind == "c" else np.nan
+
+
 def _spread(name: str, finish: str, nan: bool) -> Any:
     """Builds requests for a variance or a standard deviation."""
 
@@ -74,8 +79,9 @@ def _spread(name: str, finish: str, nan: bool) -> Any:
 
         def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
             source = dtypes[0]
+            means = (_mean_of_both(name, source, g.dtype),) if finish == _BOTH else ()
             result = _spread_result(name, source, g.dtype)
-            results = (_mean_of_both(name, source, g.dtype), result) if finish == _BOTH else (result,)
+            results = (*means, result)
             run, wide = _types(device, _real(source), result)
             own = wide
             if source.kind == "c":
@@ -86,7 +92,7 @@ def _spread(name: str, finish: str, nan: bool) -> Any:
             members = (("mean", own, True), *low, ("square", wide, True), count)
             chain = _chain(source, run)
             more: dict[str, Any] = {"run": run, "chain": chain, "skips": skips, "ddof": ddof}
-            return Hooks(name, "moments", members, results, finish, (np.nan,) * len(results), **more)
+            return Hooks(name, "moments", members, results, finish, tuple(map(_nan, results)), **more)
 
         return Request.of(g, name, _inputs(g), hooks, outputs=2 if finish == _BOTH else 1)
 
@@ -118,10 +124,8 @@ def _degrees(g: Given) -> float:
     name, given = ("ddof", g.ddof) if correction is None else ("correction", correction)
     if correction is not None and g.ddof != 0:
         raise InvalidArgument(f"ddof is {g.ddof!r} and correction {correction!r}; one of them is accepted")
-    if isinstance(given, (int, float, np.integer, np.floating)):
-        value = float(given)
-        if abs(value) < 2**53:
-            return value
+    if isinstance(given, (int, float, np.integer, np.floating)) and -(2**53) < given < 2**53:
+        return float(given)
     raise InvalidArgument(f"{name} is {given!r}; a finite number is accepted")
 
 
@@ -260,7 +264,8 @@ def mean_var(
 ) -> Any:
     """Mean and variance along some axes, in one pass over `x`: what a normalization needs.
 
-    Returns (mean, variance); both are NaN if an element is infinite. The arguments, the accuracy and the errors are
+    Returns (mean, variance); both are NaN if an element is infinite or if the difference of two elements overflows. The
+    arguments, the accuracy and the errors are
     those of :func:`var`; for complex numbers, dtype must be None. out: a tuple of two arrays for the results.
 
     >>> x = np.array([[1, 3], [4, 4]], np.float32)

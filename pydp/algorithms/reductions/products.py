@@ -212,8 +212,8 @@ def _inner(a: Any, b: Any, **named: Any) -> Any:
 def dot(
     a: Any,
     b: Any,
-    *,
     out: Any = None,
+    *,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,

@@ -221,8 +221,8 @@ def describe(request: Request) -> Explanation:
     ready = _prepare(request)
     call, hooks = ready.call, ready.plan.hooks
     if request.where["out"] is not None:
-        for dtype in hooks.results:
-            call.output(ready.shape, dtype)  # validates out
+        for k, dtype in enumerate(hooks.results):
+            call.output(ready.shape, dtype, "out" if len(hooks.results) == 1 else f"out[{k}]")  # validates out
     facts: dict[str, object] = {
         "device": call.device.name,
         "shape": ready.sources[0].shape,

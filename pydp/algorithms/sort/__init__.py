@@ -138,7 +138,7 @@ def argsort(
 
 
 def _check_kind(kind: Any, stable: Any) -> None:
-    if kind is not None and kind not in _KINDS:
+    if kind is not None and not (isinstance(kind, str) and kind in _KINDS):
         raise InvalidArgument(f"kind is {kind!r}; {', '.join(_KINDS)} and None are accepted")
     if stable is not None:
         switch(stable, "stable")
@@ -424,6 +424,8 @@ def _moved(operand: Operand, order: Order) -> Operand:
 
 def _explain(which: str, given: Given) -> Explanation:
     """Explain a call of the function named `which`."""
+    if which != "sort_by_key":
+        _check_kind(given.kind, given.stable)
     arrays = {name: value for name, value in vars(given).items() if name in ("x", "keys", "values")}
     carried = _POSITION if which == "argsort" else None
     call, source, values, plan = _prepare(

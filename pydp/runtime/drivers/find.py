@@ -8,8 +8,10 @@ it. ``OCL_ICD_VENDORS``, ``OPENCL_VENDOR_PATH`` and ``OCL_ICD_FILENAMES`` are re
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
+import shutil
 import site
 import stat
 import sys
@@ -22,7 +24,7 @@ from typing import Any
 from pydp.runtime import forks
 from pydp.runtime.device.quirks import state_before_use
 from pydp.runtime.forks import LOADER_VARIABLES, VENDORS
-from pydp.runtime.programs.files import cache_dir, listed, log_once, make_folder, why_untrusted_folder
+from pydp.runtime.programs.files import NOWHERE, cache_dir, listed, log_once, make_folder, why_untrusted_tree
 
 _OCLGRIND = (
     "/usr/lib/oclgrind/liboclgrind-rt-icd.so",
@@ -186,19 +188,37 @@ def _own_pocl_cache() -> Path | None:
     """A folder for PoCL's binaries, if other users could write to the one that PoCL takes from the environment.
 
     PoCL loads what it finds there and checks no owner. Without a home folder it takes a folder with a known name in the
-    folder for temporary files.
+    folder for temporary files. If no folder is safe, this one cannot be made, and PoCL then has no devices.
     """
     given, base = os.environ.get("POCL_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     home = os.environ.get("HOME")
     base = base or (f"{home}/.cache" if home else None)
     chosen = Path(given) if given else Path(base, "pocl", "kcache") if base else None
-    why = "no home folder is known" if chosen is None else why_untrusted_folder(chosen)
+    why = "no home folder is known" if chosen is None else why_untrusted_tree(chosen)
+    if why is None:
+        return chosen if given == "" else None  # PoCL ends the process if the variable is empty
     own = cache_dir() / "pocl"
-    if why is None or not make_folder(own):
-        return None
-    if chosen is not None:
-        log_once(f"PoCL's cache folder {chosen} is not used: {why}; its files are kept in {own}")
+    if not make_folder(own) or why_untrusted_tree(own) is not None:
+        own = _temporary_folder("pydp-pocl-") or NOWHERE
+    kept = f"its files are kept in {own}" if own is not NOWHERE else "no other can be made, so PoCL has no devices"
+    log_once(f"PoCL's cache folder {chosen or 'among the temporary files'} is not used: {why}; {kept}")
     return own
+
+
+def _temporary_folder(prefix: str) -> Path | None:
+    """A new folder of mode 0700 that is removed when the process ends; None if it cannot be made."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=prefix))
+    except OSError:
+        return None
+    made_by = os.getpid()
+
+    def remove() -> None:
+        if os.getpid() == made_by:  # a forked child uses the parent's
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
 
 
 def _one_thread_a_processor() -> bool:

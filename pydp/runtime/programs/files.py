@@ -23,7 +23,7 @@ from pathlib import Path
 
 from pydp.runtime.bounded import BoundedCache
 
-_NOWHERE = Path(os.devnull) / "pydp"  # a folder that does not exist and cannot be made
+NOWHERE = Path(os.devnull) / "pydp"  # a folder that does not exist and cannot be made
 _log = logging.getLogger("pydp")
 _said = BoundedCache(1024)
 
@@ -40,7 +40,7 @@ def cache_dir() -> Path:
         return chosen
     if _why_untrusted_link(chosen):
         log_once(f"the cache folder {chosen} is not used: it is another user's symbolic link; continuing without files")
-        return _NOWHERE
+        return NOWHERE
     own = chosen / f"private-{os.geteuid()}"
     log_once(f"the cache folder {chosen} is not used: {why}; files are kept in {own}")
     return own
@@ -57,7 +57,7 @@ def chosen_dir() -> Path:
         return Path(platformdirs.user_cache_dir("pydp", appauthor=False))
     except (OSError, RuntimeError) as error:
         log_once(f"no cache folder is known (PYDP_CACHE_DIR is {chosen!r}): {error}; continuing without files")
-        return _NOWHERE
+        return NOWHERE
 
 
 def log_once(message: str, *, level: int = logging.WARNING) -> None:
@@ -146,14 +146,14 @@ def listed(folder: Path, pattern: str) -> list[Path]:
 # --- trust checks -----------------------------------------------------------------------------------------
 
 
-def _why_untrusted(state: os.stat_result, *, modes: bool = True) -> str | None:
+def _why_untrusted(state: os.stat_result, *, modes: bool = True, name: object = "it") -> str | None:
     """Why another user could have written a file or folder with this state; None if only this user or root could."""
     if not hasattr(os, "geteuid"):
         return None
     if state.st_uid not in (0, os.geteuid()):
-        return f"it belongs to user {state.st_uid}"
+        return f"{name} belongs to user {state.st_uid}"
     if modes and state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"other users may write to it (mode {stat.S_IMODE(state.st_mode):04o}; `chmod go-w` prevents that)"
+        return f"other users may write to {name} (mode {stat.S_IMODE(state.st_mode):04o}; `chmod go-w` prevents that)"
     return None
 
 
@@ -171,6 +171,41 @@ def why_untrusted_folder(folder: Path) -> str | None:
         return _why_untrusted_link(folder) or _why_untrusted(folder.stat())
     except OSError:  # it does not exist or is not accessible, so nothing can be read from it
         return None
+
+
+def why_untrusted_tree(folder: Path) -> str | None:
+    """Why others could have written in a folder or in a folder directly inside it, or could replace it or a folder
+    above it; None if they cannot. It need not exist."""
+    given, real = Path(os.path.abspath(folder)), Path(os.path.realpath(folder))
+    reasons = [why_untrusted_folder(given)]
+    for path in dict.fromkeys((given, real)):  # `given` leads through the folders that hold symbolic links
+        reasons += itertools.starmap(_why_replaceable, itertools.pairwise((path, *path.parents)))
+    with contextlib.suppress(OSError):
+        reasons += [why_untrusted_folder(Path(one.path)) for one in os.scandir(real) if one.is_dir()]
+    return next(filter(None, reasons), None)
+
+
+def _why_replaceable(path: Path, parent: Path) -> str | None:
+    """Why another user could make, rename or replace `path` in `parent`, or None."""
+    try:
+        state = parent.stat()
+    except OSError:  # it does not exist: the folder above it that exists decides
+        return None
+    sticky = state.st_mode & stat.S_ISVTX and os.path.lexists(path)  # only its owner may rename it
+    private = not state.st_mode & stat.S_IWOTH and _is_private_group(state.st_gid)
+    return _why_untrusted_link(path) or _why_untrusted(state, modes=not (sticky or private), name=parent)
+
+
+def _is_private_group(group: int) -> bool:
+    """Whether a group is this user's own: many systems give each user a group with the user's name and number."""
+    if not hasattr(os, "geteuid") or group != os.geteuid():
+        return False
+    import grp
+    import pwd
+
+    with contextlib.suppress(KeyError):
+        return grp.getgrgid(group).gr_name == pwd.getpwuid(os.geteuid()).pw_name
+    return False
 
 
 def _why_untrusted_link(path: Path) -> str | None:
