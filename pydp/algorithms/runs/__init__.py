@@ -102,6 +102,11 @@ def reduce_by_key(
     >>> pydp.reduce_by_key(np.array([7, 7, 3, 7]), np.array([1, 2, 5, 9]))
     (array([7, 3, 7]), array([3, 5, 9]))
 
+    The first value of each key (``cub::DeviceSelect::UniqueByKey``):
+
+    >>> pydp.reduce_by_key(np.array([7, 7, 3, 7]), np.array([1, 2, 5, 9]), "a")
+    (array([7, 3, 7]), array([1, 5, 9]))
+
     Source: ``cub::DeviceReduce::ReduceByKey``; D. Merrill and M. Garland, Single-pass Parallel Prefix Scan with
     Decoupled Look-back (2016).
     """

@@ -198,6 +198,14 @@ def segmented_reduce(
     >>> pydp.segmented_reduce(np.array([1, 2, 5, 9]), np.array([0, 2, 2, 4]))
     array([ 3,  0, 14])
 
+    The smallest element of each segment and its index (``cub::DeviceSegmentedReduce::ArgMin``):
+
+    >>> x = np.zeros(4, [("value", "f4"), ("index", "i8")])
+    >>> x["value"], x["index"] = [5, 2, 7, 1], np.arange(4)
+    >>> smaller = lambda a, b: a if a["value"] <= b["value"] else b
+    >>> pydp.segmented_reduce(x, np.array([0, 2, 4]), smaller, init=(np.inf, -1)).tolist()
+    [(2.0, 1), (1.0, 3)]
+
     Source: D. Merrill and M. Garland, Merge-based Parallel Sparse Matrix-Vector Multiplication (2016);
     ``cub::DeviceSegmentedReduce``.
     """
