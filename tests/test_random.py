@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import copy
 import pickle
+from types import SimpleNamespace
 
 import needs
 import numpy as np
 import pyopencl.array
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import pydp
 from pydp.algorithms import pieces
 from pydp.random import fill as filling
+from pydp.random import reference
 from pydp.random.fill import Draw, Place
 from pydp.random.philox import philox
 from pydp.random.reference import blocks_of, integers_of, longs, normal32, normal64, normal_of, random_of
@@ -107,6 +111,43 @@ def test_integers(device, mapped, low, high, dtype):
         state = rng.state
         got = rng.integers(low, high, n, dtype).get()
         assert got.dtype == dtype and np.array_equal(got, integers_of(state, n, low, high, dtype))
+
+
+@settings(max_examples=40)
+@given(data=st.data())
+def test_any_draw(device, data):
+    """Method, numbers, shape, dtype, stream, place in it and strides are drawn; memory around the result stays."""
+    start = data.draw(st.integers(0, 40) | st.integers(2**32 - 40, 2**32 + 40))
+    seed, stream = data.draw(st.integers(0, 2**64 - 1)), data.draw(st.integers(0, 9))
+    rngs = [pydp.random.Generator(seed, stream=stream, offset=start) for _ in range(2)]
+    state = SimpleNamespace(state=rngs[0].state)
+    name = data.draw(st.sampled_from(["random", "uniform", "normal", "standard_normal", "integers", "permutation"]))
+    kinds = "i1 u1 i2 u2 i4 u4 i8 u8" if name == "integers" else "f4 f8"
+    dtype = data.draw(st.sampled_from([one for one in map(np.dtype, kinds.split()) if needs.has(device, one)]))
+    shape = data.draw(st.sampled_from([(0,), (1,), (7, 5), (3, 0), (2, 3, 4)]) | st.tuples(st.integers(0, 5000)))
+    shape = shape if name != "integers" or np.prod(shape) < 300 else (300,)  # the reference computes one by one
+    arguments = {"size": shape, "dtype": dtype}
+    if name == "integers":
+        limits = np.iinfo(dtype)
+        low = data.draw(st.integers(int(limits.min), int(limits.max)))
+        arguments |= {"low": low, "high": data.draw(st.integers(low + 1, int(limits.max) + 1))}
+    if name in ("uniform", "normal"):
+        first, second = ("low", "high") if name == "uniform" else ("loc", "scale")
+        arguments |= {first: data.draw(st.integers(-9, 3)), second: data.draw(st.integers(3, 9))}
+    if name == "permutation":
+        n = int(np.prod(shape))
+        same_bits(rngs[0].permutation(n).get(), reference.permutation(state, n)[0].values)
+    else:
+        want = getattr(reference, name)(state, **arguments)[0].values
+        same_bits(getattr(rngs[0], name)(**arguments).get(), want)
+        memory = np.full((*(2 * n + 4 for n in shape), dtype.itemsize), 0x5A, np.uint8)
+        steps = [data.draw(st.sampled_from([1, 2])) for _ in shape]
+        inside = tuple(slice(2, 2 + step * n, step) for step, n in zip(steps, shape, strict=True))
+        del arguments["size"]
+        getattr(rngs[1], name)(**arguments, out=memory.view(dtype)[..., 0][inside])
+        same_bits(memory.view(dtype)[..., 0][inside].copy(), want)
+        memory[inside] = 0x5A
+        assert (memory == 0x5A).all() and rngs[0].state == rngs[1].state
 
 
 def test_other_integers(device):

@@ -7,8 +7,11 @@ from typing import Any
 import needs
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 import pydp
+from pydp.errors import UnsupportedOnDevice
 from pydp.tuning.reference import difference, expected, hosts
 
 RNG = np.random.default_rng(0)
@@ -61,6 +64,70 @@ def test_results_of_devices(device: Any, text: str) -> None:
     finite = np.argwhere(np.isfinite(wrong))[7]
     wrong[tuple(finite)] = ~wrong[tuple(finite)] if wrong.dtype == bool else wrong[tuple(finite)] * 2 + 100
     assert str(difference([wrong], want)).startswith("1 of ")
+
+
+# --- random expressions of random arrays ----------------------------------------------------------------------
+
+BINARY = "+ - * / % & | ^ < > <= >= == != && ||".split()
+ONE = "abs sqrt exp sin floor ceil trunc rint sign isnan arctan log1p cbrt".split()
+TWO = "min max maximum minimum hypot arctan2 copysign fmod remainder floor_divide".split()
+SHAPES = [(), (1,), (37,), (5, 1), (5, 37), (2, 5, 37), (2, 1, 1), (0, 37)]
+OLD = 0x5A
+
+
+def _text(data: st.DataObject, depth: int) -> str:
+    if depth == 0 or data.draw(st.integers(0, 5)) == 0:
+        return data.draw(st.sampled_from(["a", "b", "c", "a", "b", "c", "2", "-3", "0.5"]))
+    first, second = _text(data, depth - 1), _text(data, depth - 1)
+    form = data.draw(st.sampled_from(["binary", "binary", "one", "two", "where", "choice", "clip", "negated"]))
+    if form == "binary":
+        return f"({first} {data.draw(st.sampled_from(BINARY))} {second})"
+    if form in ("one", "two"):
+        name = data.draw(st.sampled_from(ONE if form == "one" else TWO))
+        return f"{name}({first})" if form == "one" else f"{name}({first}, {second})"
+    third = _text(data, depth - 1)
+    return {
+        "where": f"where({first} > 0, {second}, {third})",
+        "choice": f"({first} < 1 ? {second} : {third})",
+        "clip": f"clip({first}, 0, 3)",
+        "negated": f"(- {first})",
+    }[form]
+
+
+def _array(data: st.DataObject, dtype: np.dtype) -> np.ndarray:
+    shape = data.draw(st.sampled_from(SHAPES))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    steps = [data.draw(st.sampled_from([1, 1, 2, -1])) for _ in shape]
+    sizes = [abs(step) * n for step, n in zip(steps, shape, strict=True)]
+    x = rng.integers(0 if dtype.kind in "ub" else -4, 2 if dtype.kind == "b" else 5, sizes)
+    return x.astype(dtype)[tuple(slice(None, None, step) for step in steps)]
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_any_expression(device: Any, data: st.DataObject) -> None:
+    """Text, dtypes, shapes, strides and kinds of arrays are drawn; memory around the result keeps its bytes."""
+    dtypes = [one for one in map(np.dtype, "? i1 u1 i2 i4 u4 i8 f4 f8".split()) if needs.has(device, one)]
+    text = _text(data, 3)
+    values: dict[str, Any] = {name: _array(data, data.draw(st.sampled_from(dtypes))) for name in "abc" if name in text}
+    want = expected(pydp.evaluate, (text,), values)
+    assume(values and want is not None and needs.has(device, want[0].values.dtype))
+    if data.draw(st.booleans()):
+        values = {name: pydp.field(one) for name, one in values.items()}
+    shape, dtype = want[0].values.shape, want[0].values.dtype
+    memory = np.full((*(n + 4 for n in shape), dtype.itemsize), OLD, np.uint8)
+    out = memory.view(dtype)[..., 0][tuple(slice(2, 2 + n) for n in shape)]
+    try:
+        got = hosts(pydp.evaluate(text, **values))
+    except UnsupportedOnDevice:  # a part needs a type that the device lacks
+        assume(False)
+    if shape:
+        pydp.evaluate(text, out=out, **values)
+    assert difference(got, want) is None, (text, values)
+    if shape:
+        assert out.tobytes() == got[0].tobytes(), text
+        memory[tuple(slice(2, 2 + n) for n in shape)] = OLD
+        assert (memory == OLD).all(), text
 
 
 @pytest.mark.host

@@ -81,7 +81,7 @@ def test_a_length_and_a_positional_mask(device):
     field = pydp.field(values)
     mask = pydp.select(pydp.field(np.array([0, 0, 1, 1, 0, 1], bool)), "x < 2")  # its length is on the device
     assert pydp.sum(field, None, None, None, False, 0, mask, length=4) == 5
-    assert pydp.mean_var(field, None, None, None, 0, False, where=mask, length=4)[0] == 2.5
+    assert pydp.mean_var(field, None, np.float32, None, 0, False, where=mask, length=4)[0] == 2.5
 
 
 BAD = {

@@ -21,7 +21,8 @@ import pydp
 from pydp.algorithms.forall import plan as forall_plan
 from pydp.algorithms.forall.arguments import Arguments
 from pydp.errors import InvalidArgument, PydpError
-from pydp.lang import ir
+from pydp.lang.analysis.integer_widths import fits_32_bits
+from pydp.lang.analysis.intervals import limits
 from pydp.lang.compile import FieldType, translate, translate_value
 from pydp.lang.execute import host
 from pydp.lang.opencl.value_function import lower_value
@@ -874,6 +875,66 @@ def test_floats_beyond_32_bits_beside_integers_of_arrays(device: Any, way: str) 
     ]
 
 
+def counted_from(idx, o, x):
+    n = int(x[idx])
+    for k in range(n, n + 3):
+        o[idx] = k
+
+
+def in_a_register(idx, o, x):
+    a = 0
+    b = 0
+    c = 0
+    for _ in range(4):
+        a = b
+        b = c
+        c = int(x[idx])
+    o[idx] = a
+
+
+@pytest.mark.parametrize("fn", [counted_from, in_a_register])
+def test_floats_beyond_32_bits_through_loops(device: Any, way: str, fn: Any) -> None:
+    x = np.resize(np.array([3e9, -3e9, 2.0**40, 7], np.float32), LANES)
+    o, want = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
+    run(device, way, LANES, fn, o, x)
+    for lane in range(LANES):
+        fn(lane, want, x)
+    assert o.tolist() == want.tolist()
+
+
+def typed_products(idx, o, p, y, x):
+    p[idx] = (y[idx] * int(x[idx])) >> 4
+    o[idx] = y[idx] * int(x[idx])
+
+
+def a_choice_of_unsigned(idx, o, y, x):
+    v = y[idx]
+    if y[idx] > 5:
+        v = int(x[idx])
+    o[idx] = v if idx[0] % 2 == 0 else max(int(x[idx]), y[idx])
+
+
+def test_floats_and_arrays_of_32_bits(device: Any, way: str) -> None:
+    """Products with array integers of 32 bits wrap; choices between the two keep the value."""
+    x = np.resize(np.array([4, -3, 100.5], np.float32), LANES)
+    for dtype in (np.int32, np.uint32):
+        y = np.resize(np.array([2**30 + 5, 7, 2**31 - 1], dtype), LANES)
+        o, p = np.zeros(LANES, np.int64), np.zeros(LANES, dtype)
+        run(device, way, LANES, typed_products, o, p, y, x)
+        with np.errstate(over="ignore"):
+            want = y * np.array([held(int(one), dtype) for one in x], dtype)
+        assert o.tolist() == want.tolist() and p.tolist() == (want >> np.dtype(dtype).type(4)).tolist()
+    x = np.resize(np.array([3e9, 5e9, -3e9, 2.0**40, 1], np.float32), LANES)
+    y = np.resize(np.array([6, 2**31 + 5, 9, 2], np.uint32), LANES)
+    o = np.zeros(LANES, np.int64)
+    run(device, way, LANES, a_choice_of_unsigned, o, y, x)
+    pairs = list(zip(x.tolist(), y.tolist(), strict=True))
+    chosen = [int(a) if b > 5 else b for a, b in pairs]
+    assert o.tolist() == [
+        max(int(a), b) if k % 2 else c for k, ((a, b), c) in enumerate(zip(pairs, chosen, strict=True))
+    ]
+
+
 def large_arguments(idx, o, p, q):
     o[idx] = int(p * 0.5) + int(q / 2)
 
@@ -900,14 +961,14 @@ def as_an_index(idx, o, x, table):
 
 
 def test_converted_floats_as_indexes_stay_narrow(device: Any, way: str) -> None:
-    """No 64-bit integer is met, so none is used."""
-    x, table = np.resize(np.array([0, 3.5, 8.9, 2], np.float32), LANES), np.arange(9, dtype=np.float32)
-    o = np.zeros(LANES, np.float32)
+    """No 64-bit integer is made of them, so none is used for them."""
+    x, table = np.resize(np.array([0, 3.5, 8.9, 2], np.float32), LANES), np.arange(9, dtype=np.int32)
+    o = np.zeros(LANES, np.int64)
     run(device, way, LANES, as_an_index, o, x, table)
     assert o.tolist() == [table[int(one) % 4] for one in x]
-    types = (FieldType(np.float32, 1), FieldType(np.float32, 1), FieldType(np.float32, 1))
-    made = translate(as_an_index, 1, None, types)
-    assert all(part.dtype != np.int64 for part in ir.parts(ir.statements(made.body)))
+    types = (FieldType(np.int64, 1), FieldType(np.float32, 1), FieldType(np.int32, 1))
+    form = translate(as_an_index, 1, None, types).weak_form
+    assert form is not None and fits_32_bits(form, lambda leaf: limits(leaf.dtype))
 
 
 # --- one kernel for all values -----------------------------------------------------------------------------

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import array
 import itertools
 import operator
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 from unittest import mock
 
@@ -178,8 +181,37 @@ def test_what_is_no_number_equals_no_element(device: Any) -> None:
     np.testing.assert_array_equal(np.where(field == None, 1, 0), np.zeros((2, 3), int))  # noqa: E711
 
 
+class Held:
+    """An object that NumPy makes an array of."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.array([1, 2], np.uint8)
+
+
+def test_what_holds_elements_is_compared_with_each(device: Any) -> None:
+    values = np.array([1, 3], np.uint8)
+    field = pydp.field(values)
+    for other in (array.array("B", [1, 2]), bytearray([1, 2]), memoryview(b"\x01\x02"), Held()):
+        for op in (operator.eq, operator.ne, operator.lt):
+            equal(op(field, other), op(values, np.asarray(other)))
+    for other in (Decimal(1), Fraction(1)):
+        for op in (operator.eq, operator.ge):
+            with pytest.raises(InvalidArgument, match=r"a comparison with (Decimal|Fraction)"):
+                op(field, other)
+
+
+class Deciding(Held):
+    __array_priority__ = 1000
+
+    def __eq__(self, other: object) -> Any:
+        return "decided"
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 def test_objects_that_compare_themselves_with_fields_decide(device: Any) -> None:
     field = pydp.field(np.arange(3, dtype=np.int32))
+    assert (field == Deciding()) == "decided"
     assert (field == mock.ANY) is True and (field != mock.ANY) is False
 
 

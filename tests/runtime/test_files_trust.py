@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -245,8 +246,43 @@ def test_pocl_gets_a_folder_if_a_link_can_be_changed(pocl_chosen: Path, monkeypa
     pocl_chosen.chmod(0o777)
     assert find._own_pocl_cache() == cache_dir() / "pocl"
     pocl_chosen.chmod(0o755)
+    second = pocl_chosen.parent / "open" / "second"
+    second.parent.mkdir()
+    second.symlink_to(pocl_chosen)
+    link.unlink()
+    link.symlink_to(second)
+    assert find._own_pocl_cache() is None
+    second.parent.chmod(0o777)
+    assert find._own_pocl_cache() == cache_dir() / "pocl"
+    second.parent.chmod(0o755)
     _give(link)
     assert find._own_pocl_cache() == cache_dir() / "pocl"
+
+
+def test_a_private_group_has_no_other_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    grp, pwd = pytest.importorskip("grp"), pytest.importorskip("pwd")
+    user, members = os.geteuid(), []
+    monkeypatch.setattr(pwd, "getpwuid", lambda number: SimpleNamespace(pw_name=f"user{number}"))
+    monkeypatch.setattr(grp, "getgrgid", lambda number: SimpleNamespace(gr_name=f"user{number}", gr_mem=members))
+    assert cache._is_private_group(user) and not cache._is_private_group(user + 1)
+    members += [f"user{user}"]
+    assert cache._is_private_group(user)
+    members += ["another"]
+    assert not cache._is_private_group(user)
+
+
+def test_a_temporary_folder_that_others_can_replace_is_not_used(
+    pocl_chosen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pocl_chosen.chmod(0o777)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir(mode=0o755)
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setenv("PYDP_CACHE_DIR", "/dev/null/pydp")
+    assert find._own_pocl_cache().parent == temporary
+    temporary.chmod(0o777)
+    before = sorted(temporary.iterdir())
+    assert find._own_pocl_cache() is cache.NOWHERE and sorted(temporary.iterdir()) == before
 
 
 def test_pocl_without_a_home_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -33,6 +34,7 @@ from pydp.runtime.recording import recorded
 
 __all__ = ["evaluate"]
 
+_HALF = re.compile(r"\bhalf\d*\b")
 _PART = 4096  # elements of a work-item of the kernel for vectors
 
 
@@ -186,6 +188,8 @@ def _prepared(
         check_supported(dtype, call.device, what)
     if not double and "double" in found.source:
         check_supported(np.float64, call.device, "the expression")
+    if not call.device.profile.fp16 and _HALF.search(found.source):  # NumPy's type of sqrt(x) for int8, and of others
+        check_supported(np.float16, call.device, "the expression")
     limit = call.device.profile.loop_limit
     if limit is not None and found.iterations > limit:
         raise UnsupportedOnDevice(

@@ -141,6 +141,8 @@ def _call(name: str, operands: list[_Value]) -> _Value:
         return _choice(*operands)
     if name in ("floor", "ceil", "trunc"):
         (one,) = operands
+        if one.weak:
+            raise LookupError(f"Python's {name} of a float is an integer")
         return _applied(getattr(np, name), one) if np.asarray(one.data).dtype.kind == "f" else one
     if all(one.weak for one in operands):
         raise LookupError(f"NumPy's {name} of Python's numbers has a dtype of its own")

@@ -478,8 +478,12 @@ class _Parser(grammar._Parser):
         return self._narrow(made, result)
 
     def _helped(self, name: str, kind: Kind, *arguments: Node) -> Node:
-        """A call of a function of lane_functions.mako."""
-        return Node("helped", name, arguments, Type(c_name(self.strong(kind))))
+        """A call of a function of lane_functions.mako, on vectors if an argument is one."""
+        width = max(one.type.width for one in arguments)
+        wanted = Type(c_name(self.strong(kind)), width)
+        return Node(
+            "helped", name, tuple(one if one.type.width == width else cast(wanted, one) for one in arguments), wanted
+        )
 
     def _compared(self, symbol: str, left: Node, right: Node) -> Node:
         """A comparison. Weak integers are compared with other integers exactly."""

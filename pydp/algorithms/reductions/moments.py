@@ -3,6 +3,7 @@ skip NaN."""
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -124,8 +125,11 @@ def _degrees(g: Given) -> float:
     name, given = ("ddof", g.ddof) if correction is None else ("correction", correction)
     if correction is not None and g.ddof != 0:
         raise InvalidArgument(f"ddof is {g.ddof!r} and correction {correction!r}; one of them is accepted")
-    if isinstance(given, (int, float, np.integer, np.floating)) and -(2**53) < given < 2**53:
-        return float(given)
+    if isinstance(given, (int, float, np.integer, np.floating)):
+        with contextlib.suppress(OverflowError):  # of a Python integer
+            value = float(given)
+            if abs(value) < 2**53:
+                return value
     raise InvalidArgument(f"{name} is {given!r}; a finite number is accepted")
 
 
@@ -265,8 +269,8 @@ def mean_var(
     """Mean and variance along some axes, in one pass over `x`: what a normalization needs.
 
     Returns (mean, variance); both are NaN if an element is infinite or if the difference of two elements overflows. The
-    arguments, the accuracy and the errors are
-    those of :func:`var`; for complex numbers, dtype must be None. out: a tuple of two arrays for the results.
+    arguments, the accuracy and the errors are those of :func:`var`; for complex numbers, dtype must be None. out: a
+    tuple of two arrays for the results.
 
     >>> x = np.array([[1, 3], [4, 4]], np.float32)
     >>> m, v = pydp.mean_var(x, axis=1, keepdims=True)

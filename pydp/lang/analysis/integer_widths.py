@@ -7,6 +7,7 @@ weak ones use the weak one's whole value where all of its bits count, and choice
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -25,7 +26,17 @@ def fits_32_bits(function: ir.Function | ir.ValueFunction, input_range: InputRan
     """Whether the function, in the front end's form, gives the same results with its weak integers in 32 bits.
 
     input_range: returns the range of a parameter, extent or index."""
-    return IntegerRanges(function, input_range).run()
+    fits = IntegerRanges(function, input_range).run()
+    return fits and (not _converts_floats(function) or IntegerRanges(function, input_range, beyond=True).run())
+
+
+def _converts_floats(function: ir.Function | ir.ValueFunction) -> bool:
+    """Whether the function has an int(x) of a float."""
+    result = ir.walk(function.result) if isinstance(function, ir.ValueFunction) else ()
+    return any(
+        isinstance(part, ir.Cast) and part.weak and part.dtype == INT32 and part.value.dtype.kind == "f"
+        for part in itertools.chain(ir.parts(ir.statements(function.body)), result)
+    )
 
 
 def narrowed(function: _Made) -> _Made:
@@ -115,8 +126,8 @@ class _Widening(Rewriter):
     def _cast(self, expr: ir.Cast) -> ir.Expr:
         if not expr.weak or expr.dtype != INT32:
             return self.typed(expr.value, expr.dtype) if expr.dtype == expr.value.dtype else self._converted(expr)
-        if expr.value.dtype.kind == "f":  # int(x) of a float is the same integer in both forms
-            return ir.Cast(INT64, ir.Cast(INT32, self.expr(expr.value)))
+        if expr.value.dtype.kind == "f":
+            return ir.Cast(INT64, self.expr(expr.value))
         return self.typed(expr.value, INT64)
 
     def _converted(self, expr: ir.Cast) -> ir.Expr:

@@ -239,11 +239,10 @@ class Arithmetic(Base):
         return Number(self.convert(number, dtype, node))
 
     def weak_integer(self, number: Number, node: ast.AST) -> Number:
-        """int(x): round toward zero, to the index type; 64 bits for uint32 and 64-bit integers, and for a float in a
-        function that needs them (see `Shared`)."""
+        """int(x): round toward zero, to the index type; 64 bits for uint32 and 64-bit integers."""
         dtype, own = self.index_dtype, number.expr.dtype
-        if (is_integer(own) and not np.can_cast(own, dtype)) or (own.kind == "f" and self.shared.wide_floats):
-            dtype = INT64
+        if is_integer(own) and not np.can_cast(own, dtype):
+            dtype = np.dtype(np.int64)
         value = known(number)
         if value is not None:
             try:

@@ -22,7 +22,7 @@ from pydp.lang import ir
 from pydp.lang.frontend.values import Number, Value, describe, map_numbers, same_shape
 from pydp.lang.ir.data import wrap
 from pydp.lang.ir.diagnostics import VectorError
-from pydp.lang.ir.types import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT64, NoCommonType, Type, is_integer, join
+from pydp.lang.ir.types import BOOL, FLOAT32, FLOAT64, INT64, UINT64, NoCommonType, Type, is_integer, join
 from pydp.lang.source.syntax import Source
 
 _STABLE = (ir.Const, ir.Parameter, ir.GroupIndex, ir.LocalIndex, ir.GlobalIndex, ir.GridExtent, ir.ArrayExtent)
@@ -35,17 +35,11 @@ _MOST_DEPTH = 40
 
 @dataclass
 class Shared:
-    """State shared by all passes: types of variables, names, and the functions that need a `done` flag.
-
-    from_floats: the names of weak integer variables that may hold a converted float. wide_floats: such a value meets a
-    64-bit integer, so the function converts floats to 64-bit integers.
-    """
+    """State shared by all passes: types of variables, names, and the functions that need a `done` flag."""
 
     types: dict[str, tuple[Type, ir.Where]] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     flags: set[str] = field(default_factory=set)
-    from_floats: set[str] = field(default_factory=set)
-    wide_floats: bool = False
     changed: bool = False
 
 
@@ -178,11 +172,7 @@ class Base(ABC):
         where = self.where(node)
         kind = self.note_type(key, number.type, where, hint)
         variable = self.variable(key, hint, kind.dtype, kind.weak)
-        expr = self.to_common(number, kind, node)
-        if variable.name not in self.shared.from_floats and self.is_from_float(number):
-            self.shared.from_floats.add(variable.name)
-            self.shared.changed = True
-        self.emit(ir.Assign(where, variable, expr))
+        self.emit(ir.Assign(where, variable, self.to_common(number, kind, node)))
         return Number(ir.Read(kind.dtype, variable), kind.weak)
 
     def temporary(self, number: Number, tag: str, node: ast.AST) -> Number:
@@ -300,8 +290,6 @@ class Base(ABC):
             return ir.Cast(dtype, expr, weak) if number.weak != weak and is_integer(dtype) else expr
         if number.weak and expr.dtype.kind == "f" and dtype == FLOAT64:
             return self._widened(expr)
-        if dtype in (INT64, UINT64) and not self.shared.wide_floats and self.is_from_float(number):
-            self.shared.wide_floats = self.shared.changed = True
         return ir.Cast(dtype, expr, weak)
 
     def _convert_constant(
@@ -348,17 +336,6 @@ class Base(ABC):
         if isinstance(expr, ir.Cast):
             return ir.Cast(FLOAT64, expr.value)
         return ir.Cast(FLOAT64, expr)
-
-    def is_from_float(self, number: Number) -> bool:
-        """Whether a number may be a weak integer of 32 bits that a float was converted to, or made from one."""
-        if number.expr.dtype != INT32:
-            return False
-        for part in ir.walk(number.expr):
-            if isinstance(part, ir.Read) and part.variable.name in self.shared.from_floats:
-                return True
-            if isinstance(part, ir.Cast) and part.weak and part.value.dtype in (FLOAT32, FLOAT64):
-                return True
-        return False
 
     def widen_name(self, name: str) -> None:
         """Make a weak float variable float64 from the next pass on."""

@@ -20,8 +20,8 @@ computed only from weak numbers.
    more as uint64, and in a function of values (an operator, a key) a literal beyond int32 as int64. Kernels compute
    weak integers in 32 bits if only the low bits are needed, or if the arguments and extents of a launch prove that the
    values fit into 32 bits (see `lang.analysis.integer_ranges`). The results are the same, so one or two kernels serve
-   all values of an argument. int(x) of a float has the index type, and is exact if it fits;
-   in a function that combines such an integer with a 64-bit one, or stores it as one, it counts as int64.
+   all values of an argument. int(x) of a float is exact if the result fits the index type, and
+   if a 64-bit integer is made of it: by a store, or where it meets one.
    Weak floats are float32, or float64 together with float64. A variable that holds only weak floats is stored as
    float64 if any use of it needs float64.
 4. A boolean with a number counts as a weak integer; bool & bool is bool, bool + bool is an integer.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import shutil
 import site
@@ -17,7 +18,7 @@ import stat
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,7 @@ def _query() -> list[tuple[Any, Any]]:
         variables = {"OCL_ICD_VENDORS": folder} if folder else {}
         if _one_thread_a_processor():
             variables["POCL_AFFINITY"] = "1"
-        own = _own_pocl_cache()
+        own = _own_pocl_cache(files.values())
         if own is not None:
             variables["POCL_CACHE_DIR"] = str(own)
         before = {name: os.environ.get(name) for name in variables}
@@ -184,31 +185,37 @@ def _query() -> list[tuple[Any, Any]]:
                     os.environ[name] = value
 
 
-def _own_pocl_cache() -> Path | None:
+def _own_pocl_cache(libraries: Collection[str] = ()) -> Path | None:
     """A folder for PoCL's binaries, if other users could write to the one that PoCL takes from the environment.
 
     PoCL loads what it finds there and checks no owner. Without a home folder it takes a folder with a known name in the
     folder for temporary files. If no folder is safe, this one cannot be made, and PoCL then has no devices.
+    libraries: of the drivers; users without PoCL get no warning.
     """
     given, base = os.environ.get("POCL_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     home = os.environ.get("HOME")
     base = base or (f"{home}/.cache" if home else None)
     chosen = Path(given) if given else Path(base, "pocl", "kcache") if base else None
     why = "no home folder is known" if chosen is None else why_untrusted_tree(chosen)
-    if why is None:
+    if why is None or not hasattr(os, "geteuid"):
         return chosen if given == "" else None  # PoCL ends the process if the variable is empty
     own = cache_dir() / "pocl"
     if not make_folder(own) or why_untrusted_tree(own) is not None:
         own = _temporary_folder("pydp-pocl-") or NOWHERE
     kept = f"its files are kept in {own}" if own is not NOWHERE else "no other can be made, so PoCL has no devices"
-    log_once(f"PoCL's cache folder {chosen or 'among the temporary files'} is not used: {why}; {kept}")
+    level = logging.WARNING if any("pocl" in library for library in libraries) else logging.INFO
+    log_once(f"PoCL's cache folder {chosen or 'among the temporary files'} is not used: {why}; {kept}", level=level)
     return own
 
 
 def _temporary_folder(prefix: str) -> Path | None:
-    """A new folder of mode 0700 that is removed when the process ends; None if it cannot be made."""
+    """A new folder of mode 0700 that is removed when the process ends; None if it cannot be made, or if others could
+    replace it."""
     try:
         folder = Path(tempfile.mkdtemp(prefix=prefix))
+        if why_untrusted_tree(folder) is not None:
+            folder.rmdir()
+            return None
     except OSError:
         return None
     made_by = os.getpid()

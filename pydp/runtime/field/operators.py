@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import array
+import numbers
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -35,13 +37,26 @@ def _type_of(other: Any) -> Any:
     return type(other) if type(other) in (int, float, complex) else np.asarray(other).dtype
 
 
-def _is_unlike_numbers(op: str, other: Any, field: Any) -> bool:
-    """Whether `other` equals no element, because it is not a number and does not decide about fields itself."""
+def _compared(op: str, other: Any, field: Any) -> tuple[Any, bool]:
+    """The other side of a comparison, as an array if it holds elements, and whether it equals no element: it is no
+    number, and does not decide about fields itself."""
     if _is_array(other) or isinstance(other, _NUMBERS):
-        return False
+        return other, False
+    if isinstance(other, (array.array, bytearray, memoryview)):
+        return np.asarray(other), False
+    decides = any(hasattr(other, name) for name in ("__array_ufunc__", "__array_priority__"))  # as NumPy's arrays ask
+    if isinstance(other, (list, tuple, range, np.void)) or (hasattr(other, "__array__") and not decides):
+        return normal_input("the other side of a comparison", other), False
+    if isinstance(other, numbers.Number) and not isinstance(other, np.generic):
+        raise InvalidArgument(
+            f"a comparison with {other!r}; Python's and NumPy's bools, integers, floats and complex "
+            "numbers are accepted"
+        )
+    if op not in ("eq", "ne"):
+        return other, False
     if isinstance(other, (str, bytes, np.generic)):
-        return True
-    return getattr(type(other), f"__{op}__")(other, field) is NotImplemented
+        return other, True
+    return other, getattr(type(other), f"__{op}__")(other, field) is NotImplemented
 
 
 def _comparison(op: str) -> _Method:
@@ -119,19 +134,17 @@ class FieldOperators(FieldData):
 
     @recorded
     def _compare(self, op: str, other: Any) -> Any:
-        if isinstance(other, (list, tuple, range, np.void)):
-            other = normal_input("the other side of a comparison", other)
-        array = _is_array(other)
-        unlike = op in ("eq", "ne") and _is_unlike_numbers(op, other, self)
-        if not (array or unlike or isinstance(other, _NUMBERS)):
+        other, unlike = _compared(op, other, self)
+        is_array = _is_array(other)
+        if not (is_array or unlike or isinstance(other, _NUMBERS)):
             return NotImplemented
         dtype = self.dtype if unlike else compared_dtypes(op, self.dtype, _type_of(other))[1]
-        shape = broadcast_shape(self.shape, tuple(other.shape)) if array else self.shape
-        known = None if array else np.bool_(op == "ne") if unlike else known_result(op, other, dtype)
-        number = convert_number(other, dtype) if known is None and not array else None
-        call = Call.begin({"left": self, "right": other} if array else {"left": self})
+        shape = broadcast_shape(self.shape, tuple(other.shape)) if is_array else self.shape
+        known = None if is_array else np.bool_(op == "ne") if unlike else known_result(op, other, dtype)
+        number = convert_number(other, dtype) if known is None and not is_array else None
+        call = Call.begin({"left": self, "right": other} if is_array else {"left": self})
         left = call.input("left")
-        right: Any = call.input("right") if array else number
+        right: Any = call.input("right") if is_array else number
         target = call.output(shape, np.bool_)
         if known is None:
             apply(call, op, [left, right], target)

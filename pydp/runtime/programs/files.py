@@ -24,6 +24,7 @@ from pathlib import Path
 from pydp.runtime.bounded import BoundedCache
 
 NOWHERE = Path(os.devnull) / "pydp"  # a folder that does not exist and cannot be made
+_MOST_LINKS = 40  # symbolic links in a path, as in Linux
 _log = logging.getLogger("pydp")
 _said = BoundedCache(1024)
 
@@ -176,13 +177,25 @@ def why_untrusted_folder(folder: Path) -> str | None:
 def why_untrusted_tree(folder: Path) -> str | None:
     """Why others could have written in a folder or in a folder directly inside it, or could replace it or a folder
     above it; None if they cannot. It need not exist."""
-    given, real = Path(os.path.abspath(folder)), Path(os.path.realpath(folder))
-    reasons = [why_untrusted_folder(given)]
-    for path in dict.fromkeys((given, real)):  # `given` leads through the folders that hold symbolic links
+    if not hasattr(os, "geteuid"):
+        return None
+    reasons = [why_untrusted_folder(folder)]
+    for path in _places(folder):
         reasons += itertools.starmap(_why_replaceable, itertools.pairwise((path, *path.parents)))
     with contextlib.suppress(OSError):
-        reasons += [why_untrusted_folder(Path(one.path)) for one in os.scandir(real) if one.is_dir()]
+        reasons += [why_untrusted_folder(Path(one.path)) for one in os.scandir(folder) if one.is_dir()]
     return next(filter(None, reasons), None)
+
+
+def _places(path: Path) -> Iterator[Path]:
+    """The path, and what it becomes as each symbolic link in it is replaced by its target, from the first link on."""
+    path = Path(os.path.abspath(path))
+    for _ in range(_MOST_LINKS):
+        yield path
+        link = next((one for one in (*reversed(path.parents), path) if one.is_symlink()), None)
+        if link is None:
+            return
+        path = Path(os.path.abspath(link.parent / os.readlink(link) / path.relative_to(link)))
 
 
 def _why_replaceable(path: Path, parent: Path) -> str | None:
@@ -192,19 +205,28 @@ def _why_replaceable(path: Path, parent: Path) -> str | None:
     except OSError:  # it does not exist: the folder above it that exists decides
         return None
     sticky = state.st_mode & stat.S_ISVTX and os.path.lexists(path)  # only its owner may rename it
-    private = not state.st_mode & stat.S_IWOTH and _is_private_group(state.st_gid)
+    private = not state.st_mode & stat.S_IWOTH and _is_private_group(state.st_gid) and not _has_access_list(parent)
     return _why_untrusted_link(path) or _why_untrusted(state, modes=not (sticky or private), name=parent)
 
 
+def _has_access_list(folder: Path) -> bool:
+    """Whether other users may have rights that the mode shows as the group's."""
+    try:
+        return "system.posix_acl_access" in os.listxattr(folder)
+    except (AttributeError, OSError):  # not on this system, or not in this file system
+        return False
+
+
 def _is_private_group(group: int) -> bool:
-    """Whether a group is this user's own: many systems give each user a group with the user's name and number."""
+    """Whether a group is this user's alone: many systems give each user a group with the user's name and number."""
     if not hasattr(os, "geteuid") or group != os.geteuid():
         return False
     import grp
     import pwd
 
     with contextlib.suppress(KeyError):
-        return grp.getgrgid(group).gr_name == pwd.getpwuid(os.geteuid()).pw_name
+        name, known = pwd.getpwuid(os.geteuid()).pw_name, grp.getgrgid(group)
+        return known.gr_name == name and not set(known.gr_mem) - {name}
     return False
 
 
