@@ -935,6 +935,63 @@ def test_floats_and_arrays_of_32_bits(device: Any, way: str) -> None:
     ]
 
 
+def remainder_of(idx, o, x, y):
+    o[idx] = int(x[idx]) % 1000
+
+
+def clamped(idx, o, x, y):
+    o[idx] = min(max(int(x[idx]), 0), 255)
+
+
+def clamped_by_branches(idx, o, x, y):
+    k = int(x[idx])
+    if k < 0:
+        k = 0
+    if k > 255:
+        k = 255
+    o[idx] = k
+
+
+def masked(idx, o, x, y):
+    o[idx] = int(x[idx]) & 0x1FFFFF
+
+
+def sign_bit(idx, o, x, y):
+    o[idx] = (int(x[idx]) >> 31) & 1
+
+
+def largest(idx, o, x, y):
+    o[idx] = max(int(x[idx]), int(y[idx]))
+
+
+def smallest(idx, o, x, y):
+    o[idx] = min(int(x[idx]), int(y[idx]))
+
+
+def largest_of_typed(idx, o, x, y):
+    o[idx] = max(int(x[idx]), y[idx])
+
+
+def smallest_of_typed(idx, o, x, y):
+    o[idx] = min(int(x[idx]), y[idx])
+
+
+MADE_SMALL = [remainder_of, clamped, clamped_by_branches, masked, sign_bit, largest, smallest, largest_of_typed]
+
+
+@pytest.mark.parametrize("fn", [*MADE_SMALL, smallest_of_typed])
+def test_small_integers_made_of_large_floats(device: Any, way: str, fn: Any) -> None:
+    """The results fit 32 bits; what they are made of does not."""
+    x = np.resize(np.array([3e9, -3e9, 2.0**40, 2.0**33 + 2048, -7, 12], np.float32), LANES)
+    for dtype in (np.int32, np.uint32):
+        y = np.resize(np.array([5, 6, 7, 2**31 - 1], dtype), LANES)
+        o, want = np.zeros(LANES, np.int64), np.zeros(LANES, np.int64)
+        run(device, way, LANES, fn, o, x, y)
+        for lane in range(LANES):
+            fn(lane, want, x, [int(one) for one in y])
+        assert o.tolist() == want.tolist(), dtype
+
+
 def large_arguments(idx, o, p, q):
     o[idx] = int(p * 0.5) + int(q / 2)
 
@@ -953,6 +1010,15 @@ def plus_converted(a, b):
 def test_floats_beyond_32_bits_in_an_operator(device: Any) -> None:
     x = np.full(5, 2**33, np.int64)
     assert pydp.scan(x, plus_converted, device=device).tolist() == [2**33 * (1 + 2 * k) for k in range(5)]
+
+
+def remainder_plus(a, b):
+    return a + int(np.float32(b)) % 1000
+
+
+def test_remainders_of_large_floats_in_an_operator(device: Any) -> None:
+    x = np.array([0, 3 * 10**9, 3 * 10**9], np.int64)
+    assert pydp.scan(x, remainder_plus, device=device).tolist() == [0, 0, 0]
 
 
 def as_an_index(idx, o, x, table):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import ctypes
 import itertools
 import operator
 from decimal import Decimal
@@ -172,7 +173,7 @@ def test_the_other_side_may_be_any_array(device: Any) -> None:
 def test_what_is_no_number_equals_no_element(device: Any) -> None:
     values = np.arange(6, dtype=np.int32).reshape(2, 3)
     field = pydp.field(values)
-    for other in (None, "a", b"a", ..., object(), {}, np.datetime64("2020")):
+    for other in (None, "a", b"a", ..., object(), {}, Held, np.datetime64("2020")):
         equal(field == other, values == other)
         equal(field != other, values != other)
         equal(other != field, other != values)
@@ -191,7 +192,13 @@ class Held:
 def test_what_holds_elements_is_compared_with_each(device: Any) -> None:
     values = np.array([1, 3], np.uint8)
     field = pydp.field(values)
-    for other in (array.array("B", [1, 2]), bytearray([1, 2]), memoryview(b"\x01\x02"), Held()):
+    for other in (
+        array.array("B", [1, 2]),
+        (ctypes.c_uint8 * 2)(1, 2),
+        bytearray([1, 2]),
+        memoryview(b"\x01\x02"),
+        Held(),
+    ):
         for op in (operator.eq, operator.ne, operator.lt):
             equal(op(field, other), op(values, np.asarray(other)))
     for other in (Decimal(1), Fraction(1)):

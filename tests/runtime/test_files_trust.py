@@ -259,6 +259,41 @@ def test_pocl_gets_a_folder_if_a_link_can_be_changed(pocl_chosen: Path, monkeypa
     assert find._own_pocl_cache() == cache_dir() / "pocl"
 
 
+@pytest.mark.parametrize("way", ["link/../cache", "second"])
+def test_dots_after_a_link_are_followed_as_the_system_does(pocl_chosen: Path, way: str) -> None:
+    above = pocl_chosen.parent
+    for name in ("open/dir", "open/cache", "cache"):
+        (above / name).mkdir(parents=True, mode=0o755)
+    (above / "link").symlink_to(above / "open" / "dir")
+    (above / "second").symlink_to("link/../cache")
+    assert cache.why_untrusted_tree(above / way) is None
+    (above / "open").chmod(0o777)
+    assert "open" in str(cache.why_untrusted_tree(above / way))
+    assert cache.why_untrusted_tree(above / "cache") is None
+
+
+def test_long_chains_and_circles_of_links(pocl_chosen: Path) -> None:
+    above = pocl_chosen.parent
+    (above / "open").mkdir()
+    (above / "open").chmod(0o777)
+    (above / "open" / "end").mkdir()
+    last = above / "open" / "end"
+    for number in range(40):
+        (above / f"link{number}").symlink_to(last)
+        last = above / f"link{number}"
+        assert "open" in str(cache.why_untrusted_tree(last)), number
+    (pocl_chosen / "inside").mkdir()
+    (pocl_chosen / "inside").chmod(0o777)
+    (pocl_chosen / "circle").symlink_to("circle")
+    assert "other users may write to it" in str(cache.why_untrusted_tree(pocl_chosen))
+
+
+def test_a_home_folder_that_is_not_accessible(pocl_chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that runs as another user than its image was made for."""
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != pocl_chosen.parent)
+    assert find._own_pocl_cache() == cache_dir() / "pocl"
+
+
 def test_a_private_group_has_no_other_members(monkeypatch: pytest.MonkeyPatch) -> None:
     grp, pwd = pytest.importorskip("grp"), pytest.importorskip("pwd")
     user, members = os.geteuid(), []

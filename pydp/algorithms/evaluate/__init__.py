@@ -47,7 +47,8 @@ def evaluate(
     numbers, names, ``+ - * / % << >> < > <= >= == != & ^ | && || ! ~``, ``condition ? x : y``, casts ``(float)x``, and
     OpenCL C's functions of numbers, also by NumPy's names (``where``, ``clip``, ``arctan2``, ``maximum``, ``power``,
     ``floor_divide``, ...). A name that both have is NumPy's function (``remainder`` is ``%``, the sign of NaN is NaN),
-    except ``round``, which is OpenCL C's: halves are rounded away from zero (``rint`` is NumPy's ``round``).
+    except ``round``, which is OpenCL C's: halves are rounded away from zero, and bools stay bools (``rint`` is NumPy's
+    ``round``).
 
     values: arrays and numbers by name, which broadcast. Without any, the names are variables of the caller, as in
     numexpr. The result has the kind of the first array in the expression. out: array for the result; it may be one of

@@ -36,7 +36,7 @@ from pydp.lang.analysis.intervals import (
     within,
     wrapped,
 )
-from pydp.lang.ir.types import BOOL, INT64, MIRRORED
+from pydp.lang.ir.types import BOOL, MIRRORED
 
 VariableRanges = dict[str, Range]
 InputRange = Callable[[ir.Expr], Range]
@@ -46,8 +46,8 @@ _INDEX_RANGE: Range = (-(1 << 32) + (1 << 30) + 1, (1 << 32) - 1)
 _BOOL_RANGE: Range = (0, 1)
 _WIDEN_FAR_AFTER = 8  # passes before ranges are widened to "no bound"
 _OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt", "eq": "ne", "ne": "eq"}
-# The range of int(x), by the bytes of the float. Floats out of range give INT32_MIN. Only `beyond` sees them, because
-# arithmetic, comparisons and indexes in 64 bits would make many kernels slower.
+# The range of int(x), by the bytes of the float. Floats out of range give INT32_MIN; the analysis ignores that result
+# (see `integer_widths.fits_32_bits`).
 _FLOAT_TO_INT32: dict[int, Range] = {2: (-65504, 65504), 4: (-(2**31), 2**31 - 128), 8: (-(2**31), 2**31 - 1)}
 
 
@@ -56,15 +56,10 @@ class _TooWideError(Exception):
 
 
 class IntegerRanges(Forward[VariableRanges]):
-    """The ranges of integer variables. The final pass raises _TooWideError for a value that 32 bits do not hold.
+    """The ranges of integer variables. The final pass raises _TooWideError for a value that 32 bits do not hold."""
 
-    beyond: int(x) of a float may be any integer, and the only values that 32 bits must hold are those that become
-    64-bit integers: in a store, or where they meet one.
-    """
-
-    def __init__(self, function: ir.Function | ir.ValueFunction, input_range: InputRange, beyond: bool = False) -> None:
+    def __init__(self, function: ir.Function | ir.ValueFunction, input_range: InputRange) -> None:
         super().__init__()
-        self.beyond = beyond
         self.function, self.input_range = function, input_range
         self.choices = ExactChoices(function)
         self.thresholds: list[int] = []
@@ -207,19 +202,12 @@ class IntegerRanges(Forward[VariableRanges]):
     # --- expressions
 
     def _refuse(self) -> None:
-        if self.final and not self.beyond:
-            raise _TooWideError
-
-    def _become(self, target: np.dtype[Any], value: Range | None) -> None:
-        """A weak integer, or a choice of it, of 32 bits becomes an integer of type `target`."""
-        if self.beyond and self.final and target.itemsize == 8 and value and not within(value, INT32_RANGE):
+        if self.final:
             raise _TooWideError
 
     def whole(self, expr: ir.Expr) -> Range | None:
         """The range of an integer whose value is used, not only its low bits."""
         value = self.whole(expr.value) if is_promoted(expr) else self.exact(expr)
-        if is_promoted(expr) and expr.value.dtype.itemsize == 4:
-            self._become(expr.dtype, value)
         if value is not None and not within(value, limits(expr.dtype)):
             self._refuse()
         return value
@@ -317,16 +305,12 @@ class IntegerRanges(Forward[VariableRanges]):
             return _BOOL_RANGE if target.kind in "iu" else None
         whole = target.kind not in "iu" or target.itemsize > source.itemsize
         value = self.whole(expr.value) if whole and source.kind in "iu" else self.of(expr.value)
-        if target.kind in "iu" and source.kind in "iu" and source.itemsize == 4:
-            self._become(target, value)
         if expr.weak and source == target:
             value = self.exact(expr.value)
         if target.kind not in "iu":
             return None
         if value is None:
             small = source.kind == "f" and target.itemsize == 4 and target.kind == "i"
-            if small and expr.weak and self.beyond and source.itemsize > 2:
-                return limits(INT64)
             return _FLOAT_TO_INT32[source.itemsize] if small else limits(target)
         return _result(value, expr)
 

@@ -26,17 +26,53 @@ def fits_32_bits(function: ir.Function | ir.ValueFunction, input_range: InputRan
     """Whether the function, in the front end's form, gives the same results with its weak integers in 32 bits.
 
     input_range: returns the range of a parameter, extent or index."""
-    fits = IntegerRanges(function, input_range).run()
-    return fits and (not _converts_floats(function) or IntegerRanges(function, input_range, beyond=True).run())
+    return IntegerRanges(function, input_range).run() and not _Converted(function).become_wide()
 
 
-def _converts_floats(function: ir.Function | ir.ValueFunction) -> bool:
-    """Whether the function has an int(x) of a float."""
-    result = ir.walk(function.result) if isinstance(function, ir.ValueFunction) else ()
-    return any(
-        isinstance(part, ir.Cast) and part.weak and part.dtype == INT32 and part.value.dtype.kind == "f"
-        for part in itertools.chain(ir.parts(ir.statements(function.body)), result)
-    )
+class _Converted:
+    """Finds out whether an int(x) of a float, or a weak integer or a choice made from one, becomes a 64-bit integer:
+    in a store, or where it meets one. Such a float may be any integer. Elsewhere the rule is that int(x) has 32 bits,
+    because many kernels make indexes of floats. The analysis ignores the order of statements."""
+
+    def __init__(self, function: ir.Function | ir.ValueFunction) -> None:
+        self.choices = ExactChoices(function)
+        self.function = function
+        self.variables: set[str] = set()  # may hold such an integer
+        before = -1
+        while len(self.variables) > before:
+            before = len(self.variables)
+            for one in ir.statements(function.body):
+                if isinstance(one, ir.Assign | ir.For) and any(map(self._holds, _sources(one))):
+                    self.variables.add(one.variable.name)
+
+    def become_wide(self) -> bool:
+        result = ir.walk(self.function.result) if isinstance(self.function, ir.ValueFunction) else ()
+        return any(
+            isinstance(part, ir.Cast) and part.dtype in (INT64, UINT64) and self._holds(part.value)
+            for part in itertools.chain(ir.parts(ir.statements(self.function.body)), result)
+        )
+
+    def _holds(self, expr: ir.Expr) -> bool:
+        """Whether the value of a 32-bit integer may be that of a converted float. Typed arithmetic wraps it."""
+        if expr.dtype.kind not in "iu" or expr.dtype.itemsize != 4:
+            return False
+        if isinstance(expr, ir.Read):
+            return expr.variable.name in self.variables
+        if isinstance(expr, ir.Cast):
+            if expr.value.dtype.kind == "f":
+                return expr.weak and expr.value.dtype.itemsize > 2
+            return self._holds(expr.value)
+        if isinstance(expr, ir.Select):
+            return self._holds(expr.yes) or self._holds(expr.no)
+        exact = isinstance(expr, ir.Unary | ir.Binary | ir.Math) and (expr.weak or self.choices.holds(expr))
+        return exact and any(map(self._holds, ir.children(expr)))
+
+
+def _sources(statement: ir.Assign | ir.For) -> tuple[ir.Expr, ...]:
+    """What the variable of an assignment or of a loop gets its value from."""
+    if isinstance(statement, ir.For):
+        return statement.start, statement.stop, statement.step
+    return () if statement.members else (statement.value,)
 
 
 def narrowed(function: _Made) -> _Made:

@@ -190,7 +190,7 @@ def _own_pocl_cache(libraries: Collection[str] = ()) -> Path | None:
 
     PoCL loads what it finds there and checks no owner. Without a home folder it takes a folder with a known name in the
     folder for temporary files. If no folder is safe, this one cannot be made, and PoCL then has no devices.
-    libraries: of the drivers; users without PoCL get no warning.
+    libraries: of the drivers, if they are known; users without PoCL get no warning.
     """
     given, base = os.environ.get("POCL_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     home = os.environ.get("HOME")
@@ -203,7 +203,8 @@ def _own_pocl_cache(libraries: Collection[str] = ()) -> Path | None:
     if not make_folder(own) or why_untrusted_tree(own) is not None:
         own = _temporary_folder("pydp-pocl-") or NOWHERE
     kept = f"its files are kept in {own}" if own is not NOWHERE else "no other can be made, so PoCL has no devices"
-    level = logging.WARNING if any("pocl" in library for library in libraries) else logging.INFO
+    absent = libraries and not any("pocl" in library for library in libraries)
+    level = logging.INFO if absent else logging.WARNING
     log_once(f"PoCL's cache folder {chosen or 'among the temporary files'} is not used: {why}; {kept}", level=level)
     return own
 

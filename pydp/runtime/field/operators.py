@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import array
 import numbers
 from collections.abc import Callable
 from typing import Any, Self
@@ -37,15 +36,25 @@ def _type_of(other: Any) -> Any:
     return type(other) if type(other) in (int, float, complex) else np.asarray(other).dtype
 
 
+def _has_buffer(value: Any) -> bool:
+    try:
+        memoryview(value).release()
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _compared(op: str, other: Any, field: Any) -> tuple[Any, bool]:
     """The other side of a comparison, as an array if it holds elements, and whether it equals no element: it is no
     number, and does not decide about fields itself."""
     if _is_array(other) or isinstance(other, _NUMBERS):
         return other, False
-    if isinstance(other, (array.array, bytearray, memoryview)):
+    if not isinstance(other, (str, bytes, np.generic, type)) and _has_buffer(other):
         return np.asarray(other), False
     decides = any(hasattr(other, name) for name in ("__array_ufunc__", "__array_priority__"))  # as NumPy's arrays ask
-    if isinstance(other, (list, tuple, range, np.void)) or (hasattr(other, "__array__") and not decides):
+    if isinstance(other, (list, tuple, range, np.void)) or (
+        hasattr(other, "__array__") and not decides and not isinstance(other, type)
+    ):
         return normal_input("the other side of a comparison", other), False
     if isinstance(other, numbers.Number) and not isinstance(other, np.generic):
         raise InvalidArgument(

@@ -18,7 +18,7 @@ import logging
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pydp.runtime.bounded import BoundedCache
@@ -147,11 +147,14 @@ def listed(folder: Path, pattern: str) -> list[Path]:
 # --- trust checks -----------------------------------------------------------------------------------------
 
 
-def _why_untrusted(state: os.stat_result, *, modes: bool = True, name: object = "it") -> str | None:
-    """Why another user could have written a file or folder with this state; None if only this user or root could."""
+def _why_untrusted(
+    state: os.stat_result, *, modes: bool = True, name: object = "it", owners: Sequence[int] = ()
+) -> str | None:
+    """Why another user could have written a file or folder with this state; None if only this user or root could.
+    owners: others that count as root; in a container, root may have another number."""
     if not hasattr(os, "geteuid"):
         return None
-    if state.st_uid not in (0, os.geteuid()):
+    if state.st_uid not in (0, os.geteuid(), *owners):
         return f"{name} belongs to user {state.st_uid}"
     if modes and state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return f"other users may write to {name} (mode {stat.S_IMODE(state.st_mode):04o}; `chmod go-w` prevents that)"
@@ -179,34 +182,57 @@ def why_untrusted_tree(folder: Path) -> str | None:
     above it; None if they cannot. It need not exist."""
     if not hasattr(os, "geteuid"):
         return None
-    reasons = [why_untrusted_folder(folder)]
-    for path in _places(folder):
-        reasons += itertools.starmap(_why_replaceable, itertools.pairwise((path, *path.parents)))
+    reasons = [why_untrusted_folder(folder), *itertools.starmap(_why_replaceable, _entries(folder))]
     with contextlib.suppress(OSError):
-        reasons += [why_untrusted_folder(Path(one.path)) for one in os.scandir(folder) if one.is_dir()]
+        reasons += [why_untrusted_folder(Path(one.path)) for one in os.scandir(folder) if _is_folder(one)]
     return next(filter(None, reasons), None)
 
 
-def _places(path: Path) -> Iterator[Path]:
-    """The path, and what it becomes as each symbolic link in it is replaced by its target, from the first link on."""
-    path = Path(os.path.abspath(path))
-    for _ in range(_MOST_LINKS):
-        yield path
-        link = next((one for one in (*reversed(path.parents), path) if one.is_symlink()), None)
-        if link is None:
-            return
-        path = Path(os.path.abspath(link.parent / os.readlink(link) / path.relative_to(link)))
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a circle of links
+        return False
+
+
+def _entries(path: Path) -> Iterator[tuple[Path, Path]]:
+    """(entry, the folder that holds it) for each step of the system to `path`, symbolic links followed."""
+    pending = [*reversed((Path.cwd() / path).parts)]
+    at, links = Path(pending[-1]), 0
+    while pending:
+        name = pending.pop()
+        if name == "..":
+            at = at.parent
+        elif os.path.isabs(name):  # the root
+            at = Path(name)
+        else:
+            entry = at / name
+            yield entry, at
+            try:
+                target = Path(os.readlink(entry))
+            except OSError:  # no link, or it does not exist, or is not accessible
+                at = entry
+                continue
+            links += 1
+            if links > _MOST_LINKS:
+                return
+            pending += reversed(target.parts)
 
 
 def _why_replaceable(path: Path, parent: Path) -> str | None:
     """Why another user could make, rename or replace `path` in `parent`, or None."""
     try:
-        state = parent.stat()
+        state, root = parent.stat(), parent.joinpath(parent.anchor).stat()
+    except PermissionError:
+        return f"{parent} is not accessible"
     except OSError:  # it does not exist: the folder above it that exists decides
         return None
+    if not os.access(parent, os.X_OK):
+        return f"{parent} is not accessible"
     sticky = state.st_mode & stat.S_ISVTX and os.path.lexists(path)  # only its owner may rename it
     private = not state.st_mode & stat.S_IWOTH and _is_private_group(state.st_gid) and not _has_access_list(parent)
-    return _why_untrusted_link(path) or _why_untrusted(state, modes=not (sticky or private), name=parent)
+    why = _why_untrusted(state, modes=not (sticky or private), name=parent, owners=(root.st_uid,))
+    return _why_untrusted_link(path) or why
 
 
 def _has_access_list(folder: Path) -> bool:
@@ -218,7 +244,8 @@ def _has_access_list(folder: Path) -> bool:
 
 
 def _is_private_group(group: int) -> bool:
-    """Whether a group is this user's alone: many systems give each user a group with the user's name and number."""
+    """Whether a group is this user's own, without other members: many systems give each user a group with the user's
+    name and number."""
     if not hasattr(os, "geteuid") or group != os.geteuid():
         return False
     import grp
