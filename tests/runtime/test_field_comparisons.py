@@ -201,6 +201,9 @@ def test_what_holds_elements_is_compared_with_each(device: Any) -> None:
     ):
         for op in (operator.eq, operator.ne, operator.lt):
             equal(op(field, other), op(values, np.asarray(other)))
+    for other in (array.array("u", "ab"), (ctypes.c_char * 2)()):
+        equal(field == other, np.array([False, False]))
+        equal(field != other, np.array([True, True]))
     for other in (Decimal(1), Fraction(1)):
         for op in (operator.eq, operator.ge):
             with pytest.raises(InvalidArgument, match=r"a comparison with (Decimal|Fraction)"):
@@ -216,8 +219,18 @@ class Deciding(Held):
     __hash__ = None  # type: ignore[assignment]
 
 
+class DecidingBuffer(bytearray):
+    __array_ufunc__ = None
+
+    def __eq__(self, other: object) -> Any:
+        return "decided"
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 def test_objects_that_compare_themselves_with_fields_decide(device: Any) -> None:
     field = pydp.field(np.arange(3, dtype=np.int32))
+    assert (field == DecidingBuffer(3)) == "decided"
     assert (field == Deciding()) == "decided"
     assert (field == mock.ANY) is True and (field != mock.ANY) is False
 

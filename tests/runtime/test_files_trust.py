@@ -272,6 +272,25 @@ def test_dots_after_a_link_are_followed_as_the_system_does(pocl_chosen: Path, wa
     assert cache.why_untrusted_tree(above / "cache") is None
 
 
+def test_a_working_directory_that_is_gone(pocl_chosen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    assert find._own_pocl_cache() is None
+    monkeypatch.setenv("POCL_CACHE_DIR", "kcache")
+    assert find._own_pocl_cache() == cache_dir() / "pocl"
+
+
+def test_a_container_that_does_not_know_the_systems_root(pocl_chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _give(pocl_chosen.parent)
+    assert find._own_pocl_cache() is not None
+    monkeypatch.setattr(cache, "_unmapped_root", lambda: (OTHER,))
+    assert find._own_pocl_cache() is None
+    pocl_chosen.parent.chmod(0o777)
+    assert find._own_pocl_cache() is not None
+
+
 def test_long_chains_and_circles_of_links(pocl_chosen: Path) -> None:
     above = pocl_chosen.parent
     (above / "open").mkdir()

@@ -39,7 +39,7 @@ def _type_of(other: Any) -> Any:
 def _has_buffer(value: Any) -> bool:
     try:
         memoryview(value).release()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, BufferError):
         return False
     return True
 
@@ -49,9 +49,11 @@ def _compared(op: str, other: Any, field: Any) -> tuple[Any, bool]:
     number, and does not decide about fields itself."""
     if _is_array(other) or isinstance(other, _NUMBERS):
         return other, False
-    if not isinstance(other, (str, bytes, np.generic, type)) and _has_buffer(other):
-        return np.asarray(other), False
-    decides = any(hasattr(other, name) for name in ("__array_ufunc__", "__array_priority__"))  # as NumPy's arrays ask
+    # NumPy's arrays leave the comparison to objects with these attributes.
+    decides = any(hasattr(other, name) for name in ("__array_ufunc__", "__array_priority__"))
+    if not decides and not isinstance(other, (str, bytes, type)) and _has_buffer(other):
+        found = np.asarray(other)
+        return found, op in ("eq", "ne") and found.dtype.kind not in "biufcV"
     if isinstance(other, (list, tuple, range, np.void)) or (
         hasattr(other, "__array__") and not decides and not isinstance(other, type)
     ):
@@ -144,7 +146,7 @@ class FieldOperators(FieldData):
     @recorded
     def _compare(self, op: str, other: Any) -> Any:
         other, unlike = _compared(op, other, self)
-        is_array = _is_array(other)
+        is_array = _is_array(other) and not unlike
         if not (is_array or unlike or isinstance(other, _NUMBERS)):
             return NotImplemented
         dtype = self.dtype if unlike else compared_dtypes(op, self.dtype, _type_of(other))[1]

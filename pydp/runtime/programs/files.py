@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import itertools
 import logging
 import os
@@ -151,7 +152,7 @@ def _why_untrusted(
     state: os.stat_result, *, modes: bool = True, name: object = "it", owners: Sequence[int] = ()
 ) -> str | None:
     """Why another user could have written a file or folder with this state; None if only this user or root could.
-    owners: others that count as root; in a container, root may have another number."""
+    owners: others that count as root."""
     if not hasattr(os, "geteuid"):
         return None
     if state.st_uid not in (0, os.geteuid(), *owners):
@@ -182,6 +183,10 @@ def why_untrusted_tree(folder: Path) -> str | None:
     above it; None if they cannot. It need not exist."""
     if not hasattr(os, "geteuid"):
         return None
+    try:
+        folder = folder if folder.is_absolute() else Path.cwd() / folder
+    except OSError:
+        return "it is relative, and the working directory is not known"
     reasons = [why_untrusted_folder(folder), *itertools.starmap(_why_replaceable, _entries(folder))]
     with contextlib.suppress(OSError):
         reasons += [why_untrusted_folder(Path(one.path)) for one in os.scandir(folder) if _is_folder(one)]
@@ -196,8 +201,8 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _entries(path: Path) -> Iterator[tuple[Path, Path]]:
-    """(entry, the folder that holds it) for each step of the system to `path`, symbolic links followed."""
-    pending = [*reversed((Path.cwd() / path).parts)]
+    """(entry, the folder that holds it) for each step of the system to an absolute path, symbolic links followed."""
+    pending = [*reversed(path.parts)]
     at, links = Path(pending[-1]), 0
     while pending:
         name = pending.pop()
@@ -222,7 +227,7 @@ def _entries(path: Path) -> Iterator[tuple[Path, Path]]:
 def _why_replaceable(path: Path, parent: Path) -> str | None:
     """Why another user could make, rename or replace `path` in `parent`, or None."""
     try:
-        state, root = parent.stat(), parent.joinpath(parent.anchor).stat()
+        state = parent.stat()
     except PermissionError:
         return f"{parent} is not accessible"
     except OSError:  # it does not exist: the folder above it that exists decides
@@ -231,8 +236,21 @@ def _why_replaceable(path: Path, parent: Path) -> str | None:
         return f"{parent} is not accessible"
     sticky = state.st_mode & stat.S_ISVTX and os.path.lexists(path)  # only its owner may rename it
     private = not state.st_mode & stat.S_IWOTH and _is_private_group(state.st_gid) and not _has_access_list(parent)
-    why = _why_untrusted(state, modes=not (sticky or private), name=parent, owners=(root.st_uid,))
+    why = _why_untrusted(state, modes=not (sticky or private), name=parent, owners=_unmapped_root())
     return _why_untrusted_link(path) or why
+
+
+@functools.cache
+def _unmapped_root() -> tuple[int, ...]:
+    """The owner that the system's files seem to have in a container that does not know the system's root. Files of
+    other users outside of the container seem to have it too, so their folders above PoCL's are not told from root's."""
+    try:
+        first, _, count = Path("/proc/self/uid_map").read_text().split()[:3]
+        if (int(first), int(count)) == (0, 2**32 - 1):  # not in a container
+            return ()
+        return (int(Path("/proc/sys/kernel/overflowuid").read_text()),)
+    except (OSError, ValueError):
+        return ()
 
 
 def _has_access_list(folder: Path) -> bool:
