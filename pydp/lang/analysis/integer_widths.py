@@ -31,11 +31,10 @@ def fits_32_bits(function: ir.Function | ir.ValueFunction, input_range: InputRan
 
 class _Converted:
     """Finds out whether an int(x) of a float, or a weak integer or a choice made from one, becomes a 64-bit integer:
-    in a store, or where it meets one. Such a float may be any integer. Elsewhere the rule is that int(x) has 32 bits,
-    because many kernels make indexes of floats. The analysis ignores the order of statements."""
+    in a store, or in arithmetic with one. Such a float may be any integer. Elsewhere the rule is that int(x) has 32
+    bits, because many kernels make indexes of floats. The analysis ignores the order of statements."""
 
     def __init__(self, function: ir.Function | ir.ValueFunction) -> None:
-        self.choices = ExactChoices(function)
         self.function = function
         self.variables: set[str] = set()  # may hold such an integer
         before = -1
