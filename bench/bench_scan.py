@@ -20,12 +20,16 @@ _QUICK = (1 << 16, 1 << 20)
 _FULL = (1 << 16, 1 << 20, 1 << 23, 1 << 26)
 
 
-def run(device: pydp.Device, quick: bool = False, sizes: Sequence[int] | None = None) -> list[Row]:
-    """Flat sums of `sizes` int32 and float32; at the largest size every strategy, segments and both axes; columns.
+def run(device: pydp.Device, quick: bool = False, only: str = "", sizes: Sequence[int] | None = None) -> list[Row]:
+    """Flat sums of `sizes` int32 and float32; at the largest size every strategy, segments and both axes; columns; the
+    functions with NumPy's names.
 
     The ratio to "NumPy arrays" is to the same call of pydp on NumPy arrays.
     """
     sizes = tuple(sizes) if sizes is not None else _QUICK if quick else _FULL
+    named = [_named(device, name, max(sizes)) for name in ("cumsum", "cumprod") if only in (name, "")]
+    if only in ("cumsum", "cumprod"):
+        return named
     rows = [_flat(device, dtype, n) for dtype in ("int32", "float32") for n in sizes]
     rows += _variants(device, max(sizes))
     for shape, in_place in (
@@ -35,7 +39,7 @@ def run(device: pydp.Device, quick: bool = False, sizes: Sequence[int] | None = 
         ((10_000_000, 8), True),
     ):
         rows.append(_columns(device, (shape[0] // 16 if quick else shape[0], shape[1]), in_place))
-    return rows
+    return rows + named
 
 
 def _blocking(device: pydp.Device, call: Callable[[], Any]) -> Callable[[], None]:
@@ -95,6 +99,20 @@ def _columns(device: pydp.Device, shape: tuple[int, int], in_place: bool) -> Row
     seconds["copy kernel"] *= 2 * x.nbytes / copy.work
     case = f"sum over axis 0 of {shape[0]} x {shape[1]} int32" + (", in place" if in_place else "")
     return _row(device, case, seconds, x.size)
+
+
+def _named(device: pydp.Device, name: str, n: int) -> Row:
+    """cumsum or cumprod of int32, which NumPy computes in int64."""
+    x = np.random.default_rng(3).integers(0, 100, n).astype(np.int32)
+    field, out = pydp.field(x, device=device), pydp.empty((n,), np.int64, device=device)
+    ours, theirs, host = getattr(pydp, name), getattr(np, name), np.empty(n, np.int64)
+    candidates: peers.Candidates = {
+        "pydp": _blocking(device, lambda: ours(field, out=out)),
+        "NumPy": lambda: theirs(x, out=host),
+        "NumPy arrays": lambda: ours(x, out=host, device=device),
+    }
+    candidates |= peers.torch(device, lambda torch, x, out: getattr(torch, name)(x, 0, out=out), x, host)
+    return _row(device, f"{name} of {n} int32", alternating(candidates, warm=2), n)
 
 
 def _variants(device: pydp.Device, n: int) -> list[Row]:

@@ -75,6 +75,8 @@ _HOMES = {
     "sum": "pydp.algorithms.reductions",
     "var": "pydp.algorithms.reductions",
     "vdot": "pydp.algorithms.reductions",
+    "cumprod": "pydp.algorithms.cumulative",
+    "cumsum": "pydp.algorithms.cumulative",
     "sort": "pydp.algorithms.sort",
     "argsort": "pydp.algorithms.sort",
     "sort_by_key": "pydp.algorithms.sort",

@@ -18,7 +18,7 @@ LAYERS = {
     "pydp": ["cli", "verify", "compat", "random", "algorithms", "math", "lang", "offline", "tuning", "model", "groups",
              "runtime", "local_memory", "space", "dtypes", "errors"],
     "pydp.algorithms": ["discovery explain", "sets", "merge segments top_k", "partition", "search", "compress runs",
-                        "moves evaluate lexsort",
+                        "moves evaluate lexsort cumulative",
                         "forall histogram reductions select sort transpose", "matmul reduce", "scan",
                         "composed dry_explanation registry", "lengths lookback pieces", "operators",
                         "arguments iteration_budget"],

@@ -21,10 +21,10 @@ PUBLIC = """
 BuildFailed CheckFailed Device Explanation Field InvalidArgument NoUsableDevice OutOfResources PydpError
 UnsupportedOnDevice VectorError adjacent_difference all any argmax argmin argpartition argsort argwhere atomic_add
 atomic_and atomic_max atomic_min atomic_or atomic_sub atomic_xor bincount checked compress concatenate count_nonzero
-device devices diff dot empty evaluate explain extent field flatnonzero flip fma forall full grid group_barrier
-histogram index inner intersect1d isin lexsort local_field logsumexp math matmul max mean mean_var merge merge_by_key
-min min_max moveaxis nanargmax nanargmin nanmax nanmean nanmin nanprod nanstd nansum nanvar nonzero norm pad partition
-private_field prod project put random read_only record reduce reduce_by_key repeat roll run_length_decode
+cumprod cumsum device devices diff dot empty evaluate explain extent field flatnonzero flip fma forall full grid
+group_barrier histogram index inner intersect1d isin lexsort local_field logsumexp math matmul max mean mean_var merge
+merge_by_key min min_max moveaxis nanargmax nanargmin nanmax nanmean nanmin nanprod nanstd nansum nanvar nonzero norm
+pad partition private_field prod project put random read_only record reduce reduce_by_key repeat roll run_length_decode
 run_length_encode scan scan_by_key searchsorted section segmented_argsort segmented_reduce segmented_sort select
 setdiff1d setxor1d sort sort_by_key stack std sum swapaxes take tile tile_array top_k transpose tune union1d unique
 using var vdot vector where zeros

@@ -984,8 +984,17 @@ def quotient_by_typed(idx, o, x, y):
     o[idx] = int(x[idx]) // (y[idx] * 1000)
 
 
+def more_than_the_remainder(idx, o, x, y):
+    o[idx] = int(x[idx]) % y[idx] + 1
+
+
+def sum_of_the_smaller(idx, o, x, y):
+    least = min(int(x[idx]), y[idx] - 1)
+    o[idx] = max(least, 0) + y[idx]
+
+
 MADE_SMALL = [remainder_of, clamped, clamped_by_branches, masked, sign_bit, largest, smallest, largest_of_typed]
-MADE_SMALL += [remainder_by_typed]
+MADE_SMALL += [remainder_by_typed, more_than_the_remainder, sum_of_the_smaller]
 
 
 @pytest.mark.parametrize("fn", [*MADE_SMALL, smallest_of_typed, quotient_by_typed])

@@ -284,7 +284,25 @@ def test_a_working_directory_that_is_gone(pocl_chosen: Path, tmp_path: Path, mon
     assert find._own_pocl_cache() == cache_dir() / "pocl"
 
 
+def test_a_relative_folder_stays_where_it_was_checked(pocl_chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(pocl_chosen.parent)
+    monkeypatch.setenv("POCL_CACHE_DIR", pocl_chosen.name)
+    assert find._own_pocl_cache() == pocl_chosen
+    monkeypatch.delenv("POCL_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", ".")
+    assert find._own_pocl_cache() == pocl_chosen.parent / "pocl" / "kcache"
+
+
 def test_a_container_that_does_not_know_the_systems_root(pocl_chosen: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = pocl_chosen.parent / "link"
+    link.symlink_to(pocl_chosen.parent)
+    _give(link)
+    monkeypatch.setenv("POCL_CACHE_DIR", str(link / pocl_chosen.name))
+    assert find._own_pocl_cache() is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "_unmapped_root", lambda: (OTHER,))
+        assert find._own_pocl_cache() is None
+    monkeypatch.setenv("POCL_CACHE_DIR", str(pocl_chosen))
     _give(pocl_chosen.parent)
     assert find._own_pocl_cache() is not None
     monkeypatch.setattr(cache, "_unmapped_root", lambda: (OTHER,))

@@ -52,8 +52,7 @@ class _Converted:
         )
 
     def _holds(self, expr: ir.Expr) -> bool:
-        """Whether a 32-bit integer may depend on more bits of a converted float than 32. Typed arithmetic wraps it, but
-        for operations that use the whole value."""
+        """Whether a 32-bit integer may depend on more bits of a converted float than 32."""
         if expr.dtype.kind not in "iu" or expr.dtype.itemsize != 4:
             return False
         if isinstance(expr, ir.Read):
@@ -64,11 +63,7 @@ class _Converted:
             return self._holds(expr.value)
         if isinstance(expr, ir.Select):
             return self._holds(expr.yes) or self._holds(expr.no)
-        if not isinstance(expr, ir.Unary | ir.Binary | ir.Math):
-            return False
-        name = expr.name if isinstance(expr, ir.Math) else expr.op
-        whole = expr.weak or name in BY_VALUE or name in WHOLE_VALUE_OPERATIONS
-        return whole and any(map(self._holds, ir.children(expr)))
+        return isinstance(expr, ir.Unary | ir.Binary | ir.Math) and any(map(self._holds, ir.children(expr)))
 
 
 def _sources(statement: ir.Assign | ir.For) -> tuple[ir.Expr, ...]:

@@ -190,7 +190,8 @@ def _own_pocl_cache(libraries: Collection[str] = ()) -> Path | None:
 
     PoCL loads what it finds there and checks no owner. Without a home folder it takes a folder with a known name in the
     folder for temporary files. If no folder is safe, this one cannot be made, and PoCL then has no devices.
-    libraries: of the drivers, if they are known; users without PoCL get no warning.
+    A relative folder is returned as an absolute one: PoCL would look it up in the working directory of each build.
+    libraries: names of the drivers' libraries, empty if they are not known; users without PoCL get no warning.
     """
     given, base = os.environ.get("POCL_CACHE_DIR"), os.environ.get("XDG_CACHE_HOME")
     home = os.environ.get("HOME")
@@ -198,6 +199,8 @@ def _own_pocl_cache(libraries: Collection[str] = ()) -> Path | None:
     chosen = Path(given) if given else Path(base, "pocl", "kcache") if base else None
     why = "no home folder is known" if chosen is None else why_untrusted_tree(chosen)
     if why is None or not hasattr(os, "geteuid"):
+        if chosen is not None and not chosen.is_absolute():
+            return Path.cwd() / chosen
         return chosen if given == "" else None  # PoCL ends the process if the variable is empty
     own = cache_dir() / "pocl"
     if not make_folder(own) or why_untrusted_tree(own) is not None:

@@ -45,15 +45,14 @@ def _has_buffer(value: Any) -> bool:
 
 
 def _compared(op: str, other: Any, field: Any) -> tuple[Any, bool]:
-    """The other side of a comparison, as an array if it holds elements, and whether it equals no element: it is no
-    number, and does not decide about fields itself."""
+    """The other side of a comparison, as an array if it holds elements, and whether no element can equal it: it is not
+    a number and has no comparison of its own with fields."""
     if _is_array(other) or isinstance(other, _NUMBERS):
         return other, False
     # NumPy's arrays leave the comparison to objects with these attributes.
     decides = any(hasattr(other, name) for name in ("__array_ufunc__", "__array_priority__"))
     if not decides and not isinstance(other, (str, bytes, type)) and _has_buffer(other):
-        found = np.asarray(other)
-        return found, op in ("eq", "ne") and found.dtype.kind not in "biufcV"
+        return normal_input("the other side of a comparison", np.asarray(other)), False
     if isinstance(other, (list, tuple, range, np.void)) or (
         hasattr(other, "__array__") and not decides and not isinstance(other, type)
     ):

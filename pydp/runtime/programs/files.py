@@ -201,7 +201,8 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def _entries(path: Path) -> Iterator[tuple[Path, Path]]:
-    """(entry, the folder that holds it) for each step of the system to an absolute path, symbolic links followed."""
+    """(entry, the folder that holds it) for each component of an absolute path, in the order in which the system
+    resolves it; symbolic links are followed."""
     pending = [*reversed(path.parts)]
     at, links = Path(pending[-1]), 0
     while pending:
@@ -237,13 +238,13 @@ def _why_replaceable(path: Path, parent: Path) -> str | None:
     sticky = state.st_mode & stat.S_ISVTX and os.path.lexists(path)  # only its owner may rename it
     private = not state.st_mode & stat.S_IWOTH and _is_private_group(state.st_gid) and not _has_access_list(parent)
     why = _why_untrusted(state, modes=not (sticky or private), name=parent, owners=_unmapped_root())
-    return _why_untrusted_link(path) or why
+    return _why_untrusted_link(path, _unmapped_root()) or why
 
 
 @functools.cache
 def _unmapped_root() -> tuple[int, ...]:
     """The owner that the system's files seem to have in a container that does not know the system's root. Files of
-    other users outside of the container seem to have it too, so their folders above PoCL's are not told from root's."""
+    other users outside of the container have the same owner, so a folder of theirs above PoCL's is accepted too."""
     try:
         first, _, count = Path("/proc/self/uid_map").read_text().split()[:3]
         if (int(first), int(count)) == (0, 2**32 - 1):  # not in a container
@@ -275,13 +276,15 @@ def _is_private_group(group: int) -> bool:
     return False
 
 
-def _why_untrusted_link(path: Path) -> str | None:
+def _why_untrusted_link(path: Path, owners: Sequence[int] = ()) -> str | None:
     """`_why_untrusted` for a symbolic link, whose mode has no meaning; None for other files."""
     try:
         state = path.lstat()
     except OSError:
         return None
-    return _why_untrusted(state, modes=False) if stat.S_ISLNK(state.st_mode) else None
+    if not stat.S_ISLNK(state.st_mode):
+        return None
+    return _why_untrusted(state, modes=False, name=f"the symbolic link {path}", owners=owners)
 
 
 def _is_untrusted(folder: Path) -> bool:
