@@ -198,11 +198,14 @@ def forced(given):
     return found + [{"barriers": "subgroup"}] * bool(sizes) + [{"subgroup": size} for size in sizes]
 
 
-@pytest.mark.sweep
-@pytest.mark.parametrize(
+EVERY_KERNEL = pytest.mark.parametrize(
     "name",
     [pytest.param(name, marks=pytest.mark.emulated) if name == "matmul_mma.mako" else name for name in KERNELS],
 )
+
+
+@pytest.mark.sweep
+@EVERY_KERNEL
 def test_all_lowerings_give_equal_results(device, name):
     for spec in forced(device.profile):
         found = KERNELS[name](spec)
@@ -241,7 +244,7 @@ def test_lanes_that_meet_are_not_of_the_vector_mapping(device, call):
 
 
 @pytest.mark.oclgrind
-@pytest.mark.parametrize("name", KERNELS)
+@EVERY_KERNEL
 def test_the_chosen_lowering(device, name):
     KERNELS[name]({"barriers": "auto"})
 
