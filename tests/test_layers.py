@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,10 +63,13 @@ def imports(tree: ast.AST) -> Iterator[tuple[str, bool]]:
             pending.append((child, now and not later))
 
 
-IMPORTS = {
-    name: [(one, now) for one, now in imports(ast.parse(path.read_text())) if one in PATHS and one != name]
-    for name, path in PATHS.items()
-}
+@functools.cache
+def all_imports() -> dict[str, list[tuple[str, bool]]]:
+    """By module: what it imports."""
+    return {
+        name: [(one, now) for one, now in imports(ast.parse(path.read_text())) if one in PATHS and one != name]
+        for name, path in PATHS.items()
+    }
 
 
 def units(one: str, other: str) -> tuple[str, str, str]:
@@ -105,14 +109,14 @@ def test_a_circle_is_found() -> None:
 
 
 def test_modules_import_in_no_circle() -> None:
-    assert not circle({name: {one for one, now in found if now} for name, found in IMPORTS.items()})
+    assert not circle({name: {one for one, now in found if now} for name, found in all_imports().items()})
 
 
 @pytest.mark.parametrize("package", LAYERS)
 def test_imports_go_down_the_layers(package: str) -> None:
     level = {name: at for at, names in enumerate(LAYERS[package]) for name in names.split()}
     upward = []
-    for name, found in IMPORTS.items():
+    for name, found in all_imports().items():
         for other, _ in found:
             parent, ours, theirs = units(name, other)
             if parent == package:
@@ -124,7 +128,7 @@ def test_imports_go_down_the_layers(package: str) -> None:
 
 def test_folders_depend_on_each_other_in_no_circle() -> None:
     graphs: dict[str, dict[str, set[str]]] = {}
-    for name, found in IMPORTS.items():
+    for name, found in all_imports().items():
         for other, _ in found:
             parent, ours, theirs = units(name, other)
             if parent:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -53,8 +54,9 @@ class Algorithm:
     None or no shapes if the size is not accepted. accepted: names of the accepted sizes, for messages. operands: the
     number of arrays that the function takes. dtype: default dtype of the operands in `pydp tune`. dtypes: the accepted
     dtype kinds (of NumPy's "biufc"). numbers: the values to tune with: "small" (their sums are exact), "spread" (over
-    the range of the dtype), "counts" (small and non-negative) or "sorted" (small, non-negative and sorted). options:
-    additional keywords.
+    the range of the dtype), "counts" (small and non-negative), "sorted" (small, non-negative and sorted), "factors"
+    (their products are neither zero nor infinite) or "shared" (many elements of one operand are in the others).
+    options: additional keywords.
 
     benchmark: the name of a module with a function ``run(device, quick)`` that returns rows. If several functions share
     a module, its function is ``run(device, quick, only)``: only names the function to measure, or is "" for all.
@@ -113,9 +115,12 @@ def register(algorithm: Algorithm) -> None:
     checked_by(algorithm.function, algorithm.reference)
 
 
-def values_of(algorithm: Algorithm, shapes: Sequence[Shape], dtype: np.dtype) -> list[np.ndarray]:
-    """NumPy arrays of these shapes for a call, with the values that the algorithm declares. Equal in every process."""
-    rng = np.random.default_rng(1)
+def values_of(
+    algorithm: Algorithm, shapes: Sequence[Shape], dtype: np.dtype, rng: np.random.Generator | None = None
+) -> list[np.ndarray]:
+    """NumPy arrays of these shapes for a call, with the values that the algorithm declares. Without `rng`, they are
+    equal in every process."""
+    rng = np.random.default_rng(1) if rng is None else rng
     kinds = [np.dtype(algorithm.own_dtypes.get(at, dtype)) for at in range(len(shapes))]
     found = [_random(rng, shape, kind, algorithm.numbers) for shape, kind in zip(shapes, kinds, strict=True)]
     if algorithm.numbers == "counts":
@@ -126,7 +131,12 @@ def values_of(algorithm: Algorithm, shapes: Sequence[Shape], dtype: np.dtype) ->
 
 
 def _random(rng: np.random.Generator, shape: Shape, dtype: np.dtype, numbers: str) -> np.ndarray:
-    """Random numbers of a dtype: from its whole range if `numbers` is "spread", else small integers."""
+    """Random numbers of a dtype, of the kind `numbers` (see `Algorithm`)."""
+    if numbers == "factors":
+        return _factors(rng, shape, dtype)
+    if numbers == "shared" and dtype.kind in "iuf":
+        most = 2 * prod(shape) if dtype.kind == "f" else min(2 * prod(shape), np.iinfo(dtype).max)
+        return rng.integers(0, most, shape, endpoint=True).astype(dtype)
     if dtype.kind == "c":
         part = np.dtype(f"f{dtype.itemsize // 2}")
         return (_random(rng, shape, part, numbers) + 1j * _random(rng, shape, part, numbers)).astype(dtype)
@@ -137,3 +147,12 @@ def _random(rng: np.random.Generator, shape: Shape, dtype: np.dtype, numbers: st
         return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True)
     least = -4 if dtype.kind in "if" else 0
     return rng.integers(least, 2 if dtype.kind == "b" else 5, shape).astype(dtype)
+
+
+def _factors(rng: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """Random numbers whose products are neither zero nor infinite: odd integers, or numbers of magnitude 1."""
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        return rng.integers(limits.min, limits.max, shape, dtype, endpoint=True) | dtype.type(1)
+    units = {"b": [True], "f": [1, -1], "c": [1, -1, 1j, -1j]}[dtype.kind]
+    return rng.choice(np.array(units, dtype), shape)

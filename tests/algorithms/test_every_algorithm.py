@@ -56,10 +56,11 @@ def values(algorithm: Algorithm, at: int, shape: tuple[int, ...], dtype: np.dtyp
         return rng.integers(-max(shape[0], 1), max(shape[0], 1), shape).astype(np.int64)
     if algorithm.name == "histogram":
         return rng.uniform(-5, 5, shape).astype(dtype)
-    if (
-        algorithm.name in ("cumprod", "prod", "nanprod") and dtype.kind in "fc"
-    ):  # a product that overflows depends on its order
-        return rng.choice(np.array([1, -1, 1j if dtype.kind == "c" else 0], dtype), shape).astype(dtype)
+    if algorithm.numbers == "factors":
+        if rng.random() < 0.5:
+            return values_of(algorithm, [shape], dtype, rng)[0]
+        if dtype.kind in "fc":  # a product that overflows depends on its order
+            return rng.choice(np.array([1, -1, 1j if dtype.kind == "c" else 0], dtype), shape).astype(dtype)
     counts, wide = algorithm.numbers == "counts", algorithm.numbers == "spread" and rng.random() < 0.5
     x = rng.integers(0 if counts or dtype.kind in "bu" else -4, 2 if dtype.kind == "b" else 5, shape).astype(dtype)
     if wide and dtype.kind in "iu":

@@ -149,6 +149,7 @@ NAMED = [
 @pytest.mark.parametrize(("op", "ufunc", "start"), NAMED, ids=[name for name, _, _ in NAMED])
 def test_named_operators(device, op, ufunc, start):
     x = integers(3000, 6, -(2**31), 2**31 - 1)
+    x |= op == "*"  # products of odd integers are not zero
     with np.errstate(over="ignore"):
         want = ufunc.accumulate(x, dtype=np.int32)
     assert np.array_equal(pydp.scan(x, op, spec={"part": 500}), want)

@@ -44,6 +44,16 @@ def test_programs_and_modules(device, tmp_path):
     assert run(*start, "-m", "program", "c", folder=tmp_path) == "ran with c"
 
 
+@pytest.mark.parametrize("name", ["scan", "reduction", "elementwise", "algorithm", "bitonic_sort", "array"])
+def test_star_imports_give_every_name_of_pyopencl(name):
+    theirs, ours = {}, {}
+    exec(f"from pyopencl.{name} import *", theirs)
+    exec(f"from pydp.compat.pyopencl.{name} import *", ours)
+    module = sys.modules[f"pydp.compat.pyopencl.{name}"]
+    assert set(theirs) <= set(ours)
+    assert all(ours[one] is getattr(module, one) for one in module.OWN)
+
+
 def test_without_a_program(device):
     done = subprocess.run([sys.executable, "-m", "pydp.compat.pyopencl"], capture_output=True, text=True, check=False)
     assert done.returncode and "usage" in done.stderr

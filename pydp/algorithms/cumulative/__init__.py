@@ -8,11 +8,13 @@ import numpy as np
 
 from pydp.algorithms.arguments import is_only_axis
 from pydp.algorithms.composed import explanation_of
+from pydp.algorithms.lengths import whole
 from pydp.algorithms.reduce.plan import result_dtype
 from pydp.algorithms.reductions.run import check_kind
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.scan import ScanSpec, scan
 from pydp.dtypes import native
+from pydp.errors import InvalidArgument
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.placement import normal_input
 from pydp.tuning.reference import Expected, eps, expected, host, wide
@@ -26,6 +28,7 @@ def cumsum(
     dtype: Any = None,
     out: Any = None,
     *,
+    length: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -35,13 +38,18 @@ def cumsum(
 
     x: numbers or bools, of any shape and strides (NumPy array, Field or pyopencl Array). The result has its kind and
     shape. axis: an integer; None takes the elements in C order, and the result has rank 1.
-    dtype: dtype of the computation and the result. The default is the dtype of `x`, or int64 or uint64 for smaller
-    integers and bools. out: array of the result's shape and dtype; may be `x`.
+    dtype: dtype of the computation and the result. The default is the dtype of `out` if it can hold the sums, else the
+    dtype of `x`, or int64 or uint64 for smaller integers and bools. out: array of the result's shape and dtype; may be
+    `x`.
+    length: only the first `length` elements count, see :func:`pydp.scan`.
     spec: a :class:`pydp.algorithms.scan.policy.ScanSpec`, or a mapping of some of its fields.
 
-    `scan` has more: exclusive and reversed sums, segments, a first value, a length that only the device knows.
-    Raises InvalidArgument for other dtypes and invalid axes, and UnsupportedOnDevice for dtypes that the device does
-    not support, before anything is enqueued.
+    Sums of parts of the elements are added, not one element after the other as in NumPy. Sums of floats are therefore
+    rounded otherwise (mostly less), sums of non-negative floats may decrease by a rounding error (``pydp.scan(c,
+    "max", out=c)`` makes them ascend), and a part may overflow where NumPy's sum does not.
+
+    `scan` has more: exclusive and reversed sums, segments, a first value. Raises InvalidArgument for other dtypes and
+    invalid axes, and UnsupportedOnDevice for dtypes that the device does not support, before anything is enqueued.
 
     >>> pydp.cumsum(np.array([[1, 2], [3, 4]]), axis=0)
     array([[1, 2],
@@ -51,9 +59,8 @@ def cumsum(
 
     Source: see :func:`pydp.scan`.
     """
-    x, axis, dtype = _checked("cumsum", x, axis, dtype)
-    where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
-    return scan(x, "+", axis=axis, dtype=dtype, spec=spec, **where)
+    x, named = _scanned("cumsum", Given(**locals()))
+    return scan(x, "+", **named)
 
 
 def cumprod(
@@ -62,6 +69,7 @@ def cumprod(
     dtype: Any = None,
     out: Any = None,
     *,
+    length: Any = None,
     device: Any = None,
     queue: Any = None,
     wait_for: Any = None,
@@ -69,33 +77,43 @@ def cumprod(
 ) -> Any:
     """Cumulative product along an axis, as ``numpy.cumprod``: a :func:`pydp.scan` with NumPy's defaults.
 
-    The arguments, dtypes and errors are those of :func:`cumsum`.
+    The arguments, dtypes and errors are those of :func:`cumsum`. Products of parts of the elements are multiplied: if
+    one of them overflows and another is zero, the result is NaN where NumPy's is zero.
 
     >>> pydp.cumprod(np.array([1, 2, 3, 4]))
     array([ 1,  2,  6, 24])
 
     Source: see :func:`pydp.scan`.
     """
-    x, axis, dtype = _checked("cumprod", x, axis, dtype)
-    where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
-    return scan(x, "*", axis=axis, dtype=dtype, spec=spec, **where)
+    x, named = _scanned("cumprod", Given(**locals()))
+    return scan(x, "*", **named)
 
 
-def _checked(name: str, x: Any, axis: Any, dtype: Any) -> tuple[Any, Any, np.dtype]:
-    """The arguments x, axis and dtype of the scan; name: of the function, for messages."""
-    x = normal_input("x", x)
-    dtype = result_dtype(native(x.dtype), "+") if dtype is None else native(dtype)
+def _scanned(name: str, g: Given) -> tuple[Any, dict[str, Any]]:
+    """The array and the named arguments of the scan that a call is; name: of the function, for messages."""
+    x = normal_input("x", whole(g.x, g.length))
     check_kind(name, x.dtype, "biufc", "numbers")
-    check_kind(f"{name} with dtype={dtype}", dtype, "biufc", "numbers")
-    return x, None if not x.ndim and is_only_axis(axis) else axis, dtype
+    dtype = native(_default_dtype(x.dtype, g.out) if g.dtype is None else g.dtype)
+    if dtype.kind not in "biufc":
+        raise InvalidArgument(f"dtype is {dtype}; numbers and bools are accepted")
+    axis = None if not x.ndim and is_only_axis(g.axis) else g.axis
+    return x, {"axis": axis, "dtype": dtype, "length": g.length, "spec": g.spec, **g.where}
+
+
+def _default_dtype(dtype: np.dtype, out: Any) -> np.dtype:
+    given = getattr(out, "dtype", None)
+    if given is not None and np.can_cast(dtype, given, "same_kind"):
+        return np.dtype(given)
+    return result_dtype(native(dtype), "+")
 
 
 # --- explanation and reference -----------------------------------------------------------------------------------
 
 
 def _explained(name: str, op: str, g: Given) -> Explanation:
-    x, axis, dtype = _checked(name, g.x, g.axis, g.dtype)
-    found = explanation_of(scan, x, op, axis=axis, dtype=dtype, spec=g.spec, **g.where)
+    x, named = _scanned(name, g)
+    found = explanation_of(scan, x, op, **named)
+    found.title = found.title.replace("scan", name, 1)
     found.choices.insert(0, f"{name} is a scan with the operator {op!r}")
     return found
 
@@ -120,9 +138,9 @@ def _product_reference(x: Any, axis: Any = None) -> list[Expected]:
     return [Expected(want, 4 * factors * eps(dtype) * np.abs(np.nan_to_num(want)) if dtype.kind in "fc" else 0)]
 
 
-for _function, _explain, _reference in (
-    (cumsum, _explain_sum, _sum_reference),
-    (cumprod, _explain_product, _product_reference),
+for _function, _explain, _reference, _numbers in (
+    (cumsum, _explain_sum, _sum_reference, "small"),
+    (cumprod, _explain_product, _product_reference, "factors"),
 ):
     register(
         Algorithm(
@@ -131,6 +149,7 @@ for _function, _explain, _reference in (
             _reference,
             sizes=("65536", "1048576", "16777216", "2048x2048"),
             dtype="int32",
+            numbers=_numbers,
             benchmark="pydp.bench.bench_scan",
         )
     )

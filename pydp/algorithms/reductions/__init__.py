@@ -131,9 +131,10 @@ for _function, _operator, _masked, _numpy in (
 ):
     _sums = _operator in "+*"
     _wide = _exact(_numpy) if _sums else _numpy
-    _declare(_function, explaining_fold(_operator, _masked), _reference(_wide, True), "biufc")
+    _numbers = "factors" if _operator == "*" else "small"
+    _declare(_function, explaining_fold(_operator, _masked), _reference(_wide, True), "biufc", numbers=_numbers)
 _declare(nansum, explaining(sums.nansum_request), _reference(_exact(np.nansum), True), "biufc")
-_declare(nanprod, explaining(sums.nanprod_request), _reference(_exact(np.nanprod), True), "biufc")
+_declare(nanprod, explaining(sums.nanprod_request), _reference(_exact(np.nanprod), True), "biufc", numbers="factors")
 _declare(logsumexp, explaining(sums.logsumexp_request), _reference(_log_sum, True))
 for _function, _explain, _numpy in (
     (dot, explaining_product("dot"), np.dot),

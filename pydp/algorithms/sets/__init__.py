@@ -287,7 +287,7 @@ _FLAT: dict[str, Any] = {
     "operands": 2,
     "benchmark": _BENCHMARK,
 }
-register(Algorithm(isin, _explain_isin, _isin_reference, dtypes="biuf", dtype="int32", numbers="spread", **_FLAT))
+register(Algorithm(isin, _explain_isin, _isin_reference, dtypes="biuf", dtype="int32", numbers="shared", **_FLAT))
 _function: Any
 _numpy: Any
 for _function, _numpy in (
@@ -303,7 +303,7 @@ for _function, _numpy in (
             functools.partial(_set_reference, _numpy),
             dtypes="biuf",
             dtype="int32",
-            numbers="spread",
+            numbers="shared",
             **_FLAT,
         )
     )

@@ -31,5 +31,5 @@ def install() -> None:
     for name, module in own.items():
         sys.modules[f"pyopencl.{name}"] = module
         setattr(pyopencl, name, module)
-    for name in array.__all__:
+    for name in array.OWN:
         setattr(pyopencl.array, name, getattr(array, name))

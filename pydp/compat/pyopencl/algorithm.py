@@ -21,7 +21,7 @@ from pytools import memoize_method
 
 from pydp.compat.pyopencl import direct
 from pydp.compat.pyopencl.devices import build, check_process, has_double, mapping_of, scratch
-from pydp.compat.pyopencl.rebind import original_module, overrides
+from pydp.compat.pyopencl.rebind import original_module, overrides, public_names
 from pydp.compat.pyopencl.scan import GenericScanKernel, ScanTemplate
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ else:
     original = original_module("algorithm")
 BuiltList = original.BuiltList
 
-__all__ = [
+OWN = [
     "BuiltList",
     "KeyValueSorter",
     "ListOfListsBuilder",
@@ -40,6 +40,7 @@ __all__ = [
     "remove_if",
     "unique",
 ]
+__all__ = public_names(OWN, original)
 
 _DIGIT_BITS = 11  # of a pass: three passes for 32 bits. More places than 2048 need more cache than a core has
 _STAGED = (

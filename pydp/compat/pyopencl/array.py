@@ -8,6 +8,7 @@ import numpy as np
 import pyopencl.array as original
 
 from pydp.compat.pyopencl.devices import check_process
+from pydp.compat.pyopencl.rebind import public_names
 from pydp.compat.pyopencl.reduction import (
     get_all_kernel,
     get_any_kernel,
@@ -19,7 +20,8 @@ from pydp.compat.pyopencl.reduction import (
 )
 from pydp.compat.pyopencl.scan import get_cumsum_kernel
 
-__all__ = ["all", "any", "cumsum", "dot", "max", "min", "subset_dot", "subset_max", "subset_min", "sum", "vdot"]
+OWN = ["all", "any", "cumsum", "dot", "max", "min", "subset_dot", "subset_max", "subset_min", "sum", "vdot"]
+__all__ = public_names(OWN, original)
 
 _NONE: Any = object()
 _SCALARS = (int, float, complex, np.generic)

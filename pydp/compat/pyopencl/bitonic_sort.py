@@ -8,7 +8,7 @@ import pyopencl as cl
 
 from pydp.algorithms.sort import sort, sort_by_key
 from pydp.compat.pyopencl.devices import check_process
-from pydp.compat.pyopencl.rebind import original_module, overrides
+from pydp.compat.pyopencl.rebind import original_module, overrides, public_names
 from pydp.runtime.forks import is_lost
 
 if TYPE_CHECKING:
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 else:
     original = original_module("bitonic_sort")
 
-__all__ = ["BitonicSort"]
+OWN = ["BitonicSort"]
+__all__ = public_names(OWN, original)
 
 
 def __getattr__(name: str) -> Any:

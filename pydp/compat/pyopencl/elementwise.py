@@ -15,14 +15,15 @@ import pyopencl as cl
 from pyopencl.tools import VectorArg
 
 from pydp.compat.pyopencl.devices import build, check_process, mapping_of
-from pydp.compat.pyopencl.rebind import original_module, overrides, rebind
+from pydp.compat.pyopencl.rebind import original_module, overrides, public_names, rebind
 
 if TYPE_CHECKING:
     import pyopencl.elementwise as original
 else:
     original = original_module("elementwise")
 
-__all__ = ["ElementwiseKernel", "ElementwiseTemplate"]
+OWN = ["ElementwiseKernel", "ElementwiseTemplate"]
+__all__ = public_names(OWN, original)
 
 _SMALLEST = 4096  # elements of a work-item
 _PARTS = 4  # work-items of a compute unit

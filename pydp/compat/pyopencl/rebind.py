@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["original_module", "overrides", "rebind"]
+__all__ = ["original_module", "overrides", "public_names", "rebind"]
 
 
 def original_module(name: str) -> Any:
@@ -16,6 +16,12 @@ def original_module(name: str) -> Any:
     `original`."""
     found = importlib.import_module(f"pyopencl.{name}")
     return getattr(found, "original", found)
+
+
+def public_names(own: Sequence[str], original: types.ModuleType) -> list[str]:
+    """The names that ``from module import *`` gives: of this package's functions, and of all others of pyopencl's
+    module."""
+    return [*own, *(name for name in vars(original) if not name.startswith("_") and name not in own)]
 
 
 def overrides(value: object, base: type, *methods: str) -> bool:

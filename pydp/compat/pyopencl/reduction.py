@@ -22,7 +22,7 @@ from pyopencl.tools import (
 
 from pydp.compat.pyopencl.access import access
 from pydp.compat.pyopencl.devices import build, check_process, has_double, mapping_of, prefetches, scratch
-from pydp.compat.pyopencl.rebind import original_module, rebind
+from pydp.compat.pyopencl.rebind import original_module, public_names, rebind
 from pydp.runtime.programs.template import render
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 else:
     original = original_module("reduction")
 
-__all__ = [
+OWN = [
     "ReductionKernel",
     "ReductionTemplate",
     "get_all_kernel",
@@ -41,6 +41,7 @@ __all__ = [
     "get_subset_minmax_kernel",
     "get_sum_kernel",
 ]
+__all__ = public_names(OWN, original)
 
 _SMALLEST = 8192  # elements of a part: fewer are reduced sooner than a work-item is started
 _PARTS = 4  # of a compute unit

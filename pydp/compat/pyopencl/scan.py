@@ -41,7 +41,7 @@ from pydp.compat.pyopencl.devices import (
     prefetches,
     scratch,
 )
-from pydp.compat.pyopencl.rebind import original_module, overrides
+from pydp.compat.pyopencl.rebind import original_module, overrides, public_names
 
 if TYPE_CHECKING:
     import pyopencl.scan as original
@@ -49,7 +49,7 @@ else:
     original = original_module("scan")
 GenericDebugScanKernel, GenericScanKernelBase = original.GenericDebugScanKernel, original.GenericScanKernelBase
 
-__all__ = [
+OWN = [
     "ExclusiveScanKernel",
     "GenericDebugScanKernel",
     "GenericScanKernel",
@@ -58,6 +58,7 @@ __all__ = [
     "ScanTemplate",
     "get_cumsum_kernel",
 ]
+__all__ = public_names(OWN, original)
 
 _ITEMS = 4  # adjacent elements of a work-item, with mapping "simt"
 _SMALLEST = 4096  # elements of a partition: fewer are scanned sooner than a work-item is started

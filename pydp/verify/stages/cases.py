@@ -450,9 +450,9 @@ _OWN: dict[str, Case] = {
 ALGORITHMS = _complete(_OWN)
 
 _LOOK_BACK = frozenset(
-    "scan scan_by_key select compress nonzero flatnonzero argwhere partition unique run_length_encode reduce_by_key "
-    "repeat run_length_decode sort argsort sort_by_key segmented_sort segmented_argsort lexsort top_k argpartition "
-    "isin union1d intersect1d setdiff1d setxor1d random.permutation random.shuffle".split()
+    "scan cumsum cumprod scan_by_key select compress nonzero flatnonzero argwhere partition unique run_length_encode "
+    "reduce_by_key repeat run_length_decode sort argsort sort_by_key segmented_sort segmented_argsort lexsort top_k "
+    "argpartition isin union1d intersect1d setdiff1d setxor1d random.permutation random.shuffle".split()
 )
 
 
