@@ -40,6 +40,11 @@ def refuse_shared(call: Any, written: Any, *inputs: Any, name: str = "out") -> N
             raise InvalidArgument(f"{name} shares memory with {one.name}; a separate array is needed")
 
 
+def scalar_of(result: Any, out: Any = None) -> Any:
+    """A call's result, as NumPy returns it: a scalar instead of a NumPy array of rank 0, unless that is `out`."""
+    return result[()] if out is None and isinstance(result, np.ndarray) and not result.ndim else result
+
+
 def axis_of(axis: Any, rank: int, accepted: str = "an integer or None") -> int:
     """Normalize `axis` to 0 ... rank - 1. `accepted` lists the caller's accepted values, for the message.
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyopencl as cl
 
-from pydp.algorithms.arguments import refuse_shared
+from pydp.algorithms.arguments import refuse_shared, scalar_of
 from pydp.dtypes import c_declarations, c_name, movable
 from pydp.errors import DeviceNotPresent
 from pydp.model.explanation import Explanation, given
@@ -105,8 +105,7 @@ def placed(arrays: dict[str, Any], device: Any, queue: Any) -> Place:
 def delivered(place: Place, result: Field, out: Any) -> Any:
     """A result in the kind of the first argument, or copied to `out`. A NumPy array of rank 0 becomes a scalar."""
     if out is None:
-        found = place.returned(result)
-        return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
+        return scalar_of(place.returned(result))
     call = Call.begin({"x": result}, out=out, **place.where)
     call.copy(call.input("x"), target := call.output(result.shape, result.dtype))
     return call.finish(target)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pydp.algorithms.arguments import scalar_of
 from pydp.algorithms.matmul.plan import Builder, Plan
 from pydp.algorithms.matmul.policy import FAMILY, THIN_ROWS, rounded_size
 from pydp.algorithms.matmul.problem import (
@@ -112,8 +113,8 @@ def matmul(
     given = _requested(epilogue)
     wait_on_host(wait_for, alpha, beta)
     if needed(where, a, b, *_host_operands(given, a, b), result=_result_bytes(a, b)):
-        return _in_pieces(a, b, alpha, beta, given, spec, where)
-    return _matmul(a, b, alpha, beta, given, spec, where)
+        return scalar_of(_in_pieces(a, b, alpha, beta, given, spec, where), out)
+    return scalar_of(_matmul(a, b, alpha, beta, given, spec, where), out)
 
 
 def _matmul(a: Any, b: Any, alpha: Any, beta: Any, epilogue: Request | None, spec: Any, where: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import axis_of, refuse_shared
+from pydp.algorithms.arguments import axis_of, refuse_shared, scalar_of
 from pydp.algorithms.moves.views import flat_of, words_of
 from pydp.algorithms.reductions import min_max
 from pydp.dtypes import c_name, check_supported
@@ -54,7 +54,7 @@ def take(
     if mode == "raise":
         wait_on_host(wait_for, indices)
     how = _checked(given, _size_of(a, axis), mode, where)
-    return _take(a, given, axis, how, **where)
+    return scalar_of(_take(a, given, axis, how, **where), out)
 
 
 @recorded

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from pydp.algorithms.arguments import axis_of, by_key, is_only_axis, switch
+from pydp.algorithms.arguments import axis_of, by_key, is_only_axis, scalar_of, switch
 from pydp.algorithms.lengths import check_limit, length_of, limit, whole
 from pydp.algorithms.lookback import descriptors
 from pydp.algorithms.operators import operator_text
@@ -104,7 +104,7 @@ def _reduced(
             raise OutOfResources(f"length= needs an array that fits the largest buffer; x has {x.nbytes} bytes")
         return _in_pieces(x, op, axis, keepdims, init, dtype, spec, where)
     found = _reduce(x, op, axis, keepdims, init, dtype, spec, where, length)
-    return found[()] if out is None and isinstance(found, np.ndarray) and not found.ndim else found
+    return scalar_of(found, out)
 
 
 def _reduce(
@@ -140,7 +140,7 @@ def _in_pieces(
 
     reduction = PiecewiseReduction(run, axes, in_order, accumulator, buffer_limit(where))
     found = reduction(np.asarray(x), init, switch(keepdims, "keepdims"), where["out"])
-    return found[()] if where["out"] is None and not found.ndim else found
+    return scalar_of(found, where["out"])
 
 
 def _accumulator(source: np.dtype, op: Any, dtype: Any) -> np.dtype:

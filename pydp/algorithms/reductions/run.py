@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import axis_of, by_key, is_only_axis, switch
+from pydp.algorithms.arguments import axis_of, by_key, is_only_axis, scalar_of, switch
 from pydp.algorithms.lengths import check_limit, length_of, limit, whole
 from pydp.algorithms.pieces import needed
 from pydp.algorithms.reduce import axes_of, described_pass
@@ -202,18 +202,14 @@ def perform(request: Request) -> Any:
     if request.where["out"] is not None:
         return found
     if not isinstance(found, tuple):
-        return _scalar(found)
-    return tuple(_scalar(one) for one in found) if any(_scalar(one) is not one for one in found) else found
+        return scalar_of(found)
+    return tuple(map(scalar_of, found)) if any(scalar_of(one) is not one for one in found) else found
 
 
 def _moved(given: Operand, source: Operand) -> bool:
     """Whether an input must be copied: it is not in C order, but its source is."""
     same = given.shape == source.shape and given.strides == source.strides
     return not same and source.is_contiguous and not given.is_contiguous
-
-
-def _scalar(found: Any) -> Any:
-    return found[()] if isinstance(found, np.ndarray) and not found.ndim else found
 
 
 def describe(request: Request) -> Explanation:

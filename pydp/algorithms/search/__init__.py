@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pydp.algorithms.arguments import scalar_of
 from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.search.plan import Search, prepare, run
 from pydp.algorithms.search.policy import SearchSpec
@@ -68,7 +69,7 @@ def searchsorted(
     where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
     values = normal_input("v", v)
     found = _searched(a, values, sorter, _right(side), key, less, descending, **where, spec=spec)
-    return found[()] if out is None and isinstance(found, np.ndarray) and not found.ndim else found
+    return scalar_of(found, out)
 
 
 def _right(side: Any) -> bool:
