@@ -3,10 +3,10 @@
 PYDP_TEST_UNOPTIMIZED names these kernels: "sweeps" are all kernels of the tests marked `sweep`; "algorithms" are all
 kernels of the tests of algorithms; "barriers" are kernels with barriers, which PoCL takes seconds to optimize, and
 Intel's compiler up to half a minute. The tests marked `oclgrind`, which reach every kernel, run first and build theirs
-optimized, as users have them, but for kernels of algorithms with barriers: `test_the_chosen_lowering` in
-groups/test_barrier_plan.py builds one of each optimized, and so does the lane `methods`, which runs the tests marked
-`oclgrind` with another method of PoCL. `python tests/drivers/lane.py pocl pytest`, or intel, builds all kernels
-optimized.
+optimized, as users have them. Kernels with barriers are an exception in tests of algorithms. Therefore
+`test_the_chosen_lowering` in groups/test_barrier_plan.py builds one of each optimized, before them, and the lane
+`methods`, which runs the tests marked `oclgrind` with another method of PoCL, builds all optimized. So does
+`python tests/drivers/lane.py pocl pytest`, or intel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ KERNELS = os.environ.get("PYDP_TEST_UNOPTIMIZED", "").split()
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if KERNELS:
-        items.sort(key=lambda item: item.get_closest_marker("oclgrind") is None)
+        items.sort(key=lambda item: (item.get_closest_marker("oclgrind") is None, _of_algorithm(item)))
+
+
+def _of_algorithm(item: pytest.Item) -> bool:
+    return item.path.parent.name == "algorithms"
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +36,7 @@ def _unoptimized(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
     from pydp.runtime.programs import program
 
     build = program.build_source
-    of_algorithm = request.node.path.parent.name == "algorithms"
+    of_algorithm = _of_algorithm(request.node)
     small, sweep = (request.node.get_closest_marker(name) is not None for name in ("oclgrind", "sweep"))
     every = not small and (("algorithms" in KERNELS and of_algorithm) or ("sweeps" in KERNELS and sweep))
     with_barriers = "barriers" in KERNELS and (of_algorithm or not small)

@@ -41,7 +41,7 @@ def refuse_shared(call: Any, written: Any, *inputs: Any, name: str = "out") -> N
 
 
 def scalar_of(result: Any, out: Any = None) -> Any:
-    """A call's result, as NumPy returns it: a scalar instead of a NumPy array of rank 0, unless that is `out`."""
+    """A call's result as NumPy returns it: an array of rank 0 becomes a NumPy scalar, unless `out` was given."""
     return result[()] if out is None and isinstance(result, np.ndarray) and not result.ndim else result
 
 

@@ -134,9 +134,9 @@ def _random(rng: np.random.Generator, shape: Shape, dtype: np.dtype, numbers: st
     """Random numbers of a dtype, of the kind `numbers` (see `Algorithm`)."""
     if numbers == "factors":
         return _factors(rng, shape, dtype)
-    if numbers == "shared" and dtype.kind in "iuf":
-        most = 2 * prod(shape) if dtype.kind == "f" else min(2 * prod(shape), np.iinfo(dtype).max)
-        return rng.integers(0, most, shape, endpoint=True).astype(dtype)
+    if numbers == "shared":
+        pool = _random(np.random.default_rng(2), (2 * prod(shape) + 1,), dtype, "spread")
+        return rng.choice(pool, shape)
     if dtype.kind == "c":
         part = np.dtype(f"f{dtype.itemsize // 2}")
         return (_random(rng, shape, part, numbers) + 1j * _random(rng, shape, part, numbers)).astype(dtype)

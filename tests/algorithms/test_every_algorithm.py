@@ -61,7 +61,7 @@ def values(algorithm: Algorithm, at: int, shape: tuple[int, ...], dtype: np.dtyp
             return values_of(algorithm, [shape], dtype, rng)[0]
         if dtype.kind in "fc":  # a product that overflows depends on its order
             return rng.choice(np.array([1, -1, 1j if dtype.kind == "c" else 0], dtype), shape).astype(dtype)
-    counts, wide = algorithm.numbers == "counts", algorithm.numbers == "spread" and rng.random() < 0.5
+    counts, wide = algorithm.numbers == "counts", algorithm.numbers in ("spread", "shared") and rng.random() < 0.5
     x = rng.integers(0 if counts or dtype.kind in "bu" else -4, 2 if dtype.kind == "b" else 5, shape).astype(dtype)
     if wide and dtype.kind in "iu":
         x = rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max, shape, dtype, endpoint=True)

@@ -43,6 +43,16 @@ def test_positional_arguments(device, name):
     assert got.shape == want.shape and (got.dtype == want.dtype or name == "histogram")
 
 
+def test_results_without_axes_are_scalars(device):
+    vector, out = X[0], np.zeros((), np.int32)
+    for name, args in (("matmul", (vector, vector)), ("take", (vector, 1)), ("dot", (vector, vector)), ("max", (X,))):
+        got, want = getattr(pydp, name)(*args), getattr(np, name)(*args)
+        assert type(got) is type(want) and got == want, name
+        assert getattr(pydp, name)(*args, out=out) is out and out == want
+        field = getattr(pydp, name)(*(pydp.field(one) if isinstance(one, np.ndarray) else one for one in args))
+        assert isinstance(field, pydp.Field) and field.shape == ()
+
+
 def test_kinds_and_axes_that_are_refused(device):
     for function in (pydp.sort, pydp.argsort):
         for wrong in ({"kind": "zz"}, {"kind": np.array(["stable", "x"])}, {"kind": pydp.field(X)}, {"stable": 5}):

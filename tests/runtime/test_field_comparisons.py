@@ -201,13 +201,9 @@ def test_what_holds_elements_is_compared_with_each(device: Any) -> None:
     ):
         for op in (operator.eq, operator.ne, operator.lt):
             equal(op(field, other), op(values, np.asarray(other)))
-    for other, why in (
-        (array.array("u", "ab"), "is not defined"),
-        ((ctypes.c_char * 2)(), "is not defined"),
-        (memoryview(np.array([1, 3], object)), "dtype object"),
-    ):
+    for other in (array.array("u", "ab"), (ctypes.c_char * 2)(), memoryview(np.array([1, 3], object))):
         for op in (operator.eq, operator.ne):
-            with pytest.raises(InvalidArgument, match=why):
+            with pytest.raises(InvalidArgument, match="the other side of a comparison has dtype"):
                 op(field, other)
     for other in (Decimal(1), Fraction(1)):
         for op in (operator.eq, operator.ge):

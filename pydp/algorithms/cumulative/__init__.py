@@ -38,15 +38,16 @@ def cumsum(
 
     x: numbers or bools, of any shape and strides (NumPy array, Field or pyopencl Array). The result has its kind and
     shape. axis: an integer; None takes the elements in C order, and the result has rank 1.
-    dtype: dtype of the computation and the result. The default is the dtype of `out` if it can hold the sums, else the
-    dtype of `x`, or int64 or uint64 for smaller integers and bools. out: array of the result's shape and dtype; may be
-    `x`.
+    dtype: dtype of the computation and the result. The default is the dtype of `out` if NumPy's rule "same_kind"
+    converts the dtype of `x` to it, else the dtype of `x`, or int64 or uint64 for smaller integers and bools.
+    out: array of the result's shape and, unlike in NumPy, of exactly this dtype; may be `x`.
     length: only the first `length` elements count, see :func:`pydp.scan`.
     spec: a :class:`pydp.algorithms.scan.policy.ScanSpec`, or a mapping of some of its fields.
 
-    Sums of parts of the elements are added, not one element after the other as in NumPy. Sums of floats are therefore
-    rounded otherwise (mostly less), sums of non-negative floats may decrease by a rounding error (``pydp.scan(c,
-    "max", out=c)`` makes them ascend), and a part may overflow where NumPy's sum does not.
+    NumPy adds one element after the other; here, sums of parts of the elements are added. Sums of floats are therefore
+    rounded differently, usually with a smaller error. The sums of non-negative floats may decrease by a rounding error
+    (``pydp.scan(c, "max", out=c)`` makes them non-decreasing), and the sum of a part may overflow where NumPy's sums
+    do not.
 
     `scan` has more: exclusive and reversed sums, segments, a first value. Raises InvalidArgument for other dtypes and
     invalid axes, and UnsupportedOnDevice for dtypes that the device does not support, before anything is enqueued.
@@ -90,7 +91,7 @@ def cumprod(
 
 
 def _scanned(name: str, g: Given) -> tuple[Any, dict[str, Any]]:
-    """The array and the named arguments of the scan that a call is; name: of the function, for messages."""
+    """The array and the named arguments for `scan`. name: the function's name, for messages."""
     x = normal_input("x", whole(g.x, g.length))
     check_kind(name, x.dtype, "biufc", "numbers")
     dtype = native(_default_dtype(x.dtype, g.out) if g.dtype is None else g.dtype)

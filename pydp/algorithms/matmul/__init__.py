@@ -84,7 +84,8 @@ def matmul(
 
     a: (..., m, k) or (k,); b: (..., k, n) or (k,), NumPy arrays, Fields or pyopencl Arrays of any strides; leading
     axes broadcast. The result has the shape and dtype of NumPy's ``a @ b``: bool, integers (which wrap), float16
-    (accumulated in float32), float32, float64, complex64, complex128; a and b may have different dtypes.
+    (accumulated in float32), float32, float64, complex64, complex128; a and b may have different dtypes. The product of
+    two vectors in NumPy arrays is a NumPy scalar.
     alpha, beta: numbers that the result's dtype can hold. If beta is 0, `out` is not read. `out` may overlap a and b.
     epilogue: a function that is applied to each element of ``alpha * (a @ b) + beta * out`` before it is stored, in the
     same kernel (activations, biases, scales, residual connections). It is a Python function of one value (see

@@ -43,8 +43,9 @@ def take(
     large ones size - 1. With "wrap" and "clip", a call on device data does not wait; these modes take uint64 indexes as
     int64, as NumPy does.
 
-    out: array for the result, which must not share memory with `a` or `indices`. Raises InvalidArgument for other
-    dtypes, axes and modes, and for an axis of size 0 unless there are no indexes.
+    out: array for the result, which must not share memory with `a` or `indices`. A result of rank 0 is a NumPy scalar
+    if the arrays are NumPy's. Raises InvalidArgument for other dtypes, axes and modes, and for an axis of size 0 unless
+    there are no indexes.
 
     >>> pydp.take(np.array([10, 20, 30, 40]), [3, 0, -1])
     array([40, 10, 40])

@@ -19,9 +19,9 @@ def original_module(name: str) -> Any:
 
 
 def public_names(own: Sequence[str], original: types.ModuleType) -> list[str]:
-    """The names that ``from module import *`` gives: of this package's functions, and of all others of pyopencl's
-    module."""
-    return [*own, *(name for name in vars(original) if not name.startswith("_") and name not in own)]
+    """This package's own names, and the names that a star import of pyopencl's module gives."""
+    names = getattr(original, "__all__", None) or [name for name in vars(original) if not name.startswith("_")]
+    return [*own, *(name for name in names if name not in own)]
 
 
 def overrides(value: object, base: type, *methods: str) -> bool:

@@ -52,7 +52,7 @@ def _compared(op: str, other: Any, field: Any) -> tuple[Any, bool]:
     # NumPy's arrays leave the comparison to objects with these attributes.
     decides = any(hasattr(other, name) for name in ("__array_ufunc__", "__array_priority__"))
     if not decides and not isinstance(other, (str, bytes, type)) and _has_buffer(other):
-        return normal_input("the other side of a comparison", np.asarray(other)), False
+        return normal_input("the other side of a comparison", other), False
     if isinstance(other, (list, tuple, range, np.void)) or (
         hasattr(other, "__array__") and not decides and not isinstance(other, type)
     ):
