@@ -105,7 +105,7 @@ def test_wrong_arguments(device, name):
         ((np.arange(3), 0, "M8[s]"), "dtype is datetime64"),
         ((np.arange(3), 0, "nonsense"), "not a dtype"),
         ((np.arange(3), 0, None, np.zeros(4, np.int64)), "out has shape"),
-        ((np.arange(3.0), 0, None, np.zeros(3, np.int32)), "out has dtype int32; float64 is needed"),
+        ((np.ones(3, np.float32), 0, None, np.zeros(3, np.int32)), "out has dtype int32; float32 is needed"),
     ):
         with pytest.raises(pydp.InvalidArgument, match=message):
             call(*args, device=device)

@@ -78,8 +78,8 @@ def cumprod(
 ) -> Any:
     """Cumulative product along an axis, as ``numpy.cumprod``: a :func:`pydp.scan` with NumPy's defaults.
 
-    The arguments, dtypes and errors are those of :func:`cumsum`. Products of parts of the elements are multiplied: if
-    one of them overflows and another is zero, the result is NaN where NumPy's is zero.
+    The arguments, dtypes and errors are those of :func:`cumsum`, and so is the order of operations: if the product of
+    one part overflows and that of another is zero, the result is NaN where NumPy's is zero.
 
     >>> pydp.cumprod(np.array([1, 2, 3, 4]))
     array([ 1,  2,  6, 24])
