@@ -16,6 +16,7 @@ from pydp.compat.pyopencl.algorithm import (
     unique,
 )
 from pydp.compat.pyopencl.bitonic_sort import BitonicSort
+from pydp.compat.pyopencl.devices import mapping_of
 from pydp.compat.pyopencl.scan import GenericScanKernel
 
 LENGTHS = (0, 1, 1000, 20_001)
@@ -127,14 +128,15 @@ def test_values_grouped_by_keys_with_the_kernels_of_a_subclass(device):
     assert KeyValueSorter(device.context).get_kernels(*[np.dtype(np.int32)] * 3).by_target_sorter is not None
 
 
-def test_lists(device):
+@pytest.mark.parametrize("n", [1, 128, 129, 3000])  # chunks of 128 objects
+def test_lists(device, n):
     text = """
         void generate(LIST_ARG_DECL USER_ARG_DECL index_type i)
         {
             for (int j = 0; j < x[i]; ++j) { APPEND_a(i); APPEND_b(j); }
         }
     """
-    x = np.random.default_rng(0).integers(0, 4, 3000).astype(np.int32)
+    x = np.random.default_rng(0).integers(0, 4, n).astype(np.int32)
     shared = {"arg_decls": "int *x", "count_sharing": {"b": "a"}}
     for empty in (False, True):
         builder = ListOfListsBuilder(
@@ -151,6 +153,20 @@ def test_lists(device):
         assert np.array_equal(a.starts.get(), np.append(0, np.cumsum(filled)))
         if empty:
             assert np.array_equal(a.nonempty_indices.get(), np.flatnonzero(x))
+        kernels = builder.get_count_kernel(np.dtype(np.int32)), builder.get_write_kernel(np.dtype(np.int32))
+        assert [one.function_name for one in kernels] == ["plb_build_list_count", "plb_build_list_write"]
+
+
+def test_lists_are_built_in_chunks_of_adjacent_objects_on_cpus(device):
+    if mapping_of([device.cl]) != "vector":
+        pytest.skip("adjacent work-items take adjacent objects on GPUs and on drivers that cut loops")
+    text = """
+        void generate(LIST_ARG_DECL USER_ARG_DECL index_type i) { APPEND_a(get_global_id(0)); }
+    """
+    builder = ListOfListsBuilder(device.context, [("a", np.int32)], text, [])
+    lists, event = builder(device.queue, 1000)
+    event.wait()
+    assert np.array_equal(lists["a"].lists.get(), np.arange(1000) // 128)
 
 
 def test_sorts_in_place_with_the_kernels_of_a_subclass(device):

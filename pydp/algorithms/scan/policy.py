@@ -485,7 +485,8 @@ def default(profile: Profile, problem: ScanProblem) -> ScanSpec:
     wide = 0
     if problem.vectors:
         wide = max(4, min(16, _power_below(profile.simd_bytes // itemsize)))
-    part = min(65536, max(16, _power_below(max(profile.l2_bytes, 1 << 18) // 8 // itemsize)))
+    cached = min(max(profile.l2_bytes, 1 << 18) // 4, 1 << 18)  # it is read twice, and the next partition prefetched
+    part = max(16, min(1 << 17, _power_below(cached // itemsize)))
     nbytes = itemsize << (problem.log_rows + problem.log_n)
     spec = ScanSpec(
         mapping="vector",

@@ -379,6 +379,27 @@ class _StartsScan(GenericScanKernel):
         self._must_store = False
 
 
+class _ChunkKernel:
+    """A kernel of pyopencl's ListOfListsBuilder whose work-items take chunks of adjacent objects.
+
+    pyopencl launches four work-items for each core, so each goes through the whole memory in steps. With a work-item
+    for each chunk, a core reads and writes adjacent memory, which takes half the time.
+    """
+
+    _CHUNK = 128  # objects, in pyopencl's template
+
+    def __init__(self, kernel: cl.Kernel) -> None:
+        self._kernel = kernel
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
+
+    def __call__(self, queue: Any, global_size: Any, local_size: Any, *args: Any, **named: Any) -> cl.Event:
+        """Enqueue the kernel; its last argument is the number of objects."""
+        chunks = -(-int(args[-1]) // self._CHUNK)
+        return self._kernel(queue, (max(1, chunks),), local_size, *args, **named)
+
+
 class ListOfListsBuilder(original.ListOfListsBuilder):
     """Many lists of different lengths: :class:`pyopencl.algorithm.ListOfListsBuilder`, on the scan of this package."""
 
@@ -436,6 +457,17 @@ class ListOfListsBuilder(original.ListOfListsBuilder):
     def do_not_vectorize(self) -> bool:
         """Whether a work-item takes adjacent objects: on CPUs always."""
         return super().do_not_vectorize() or mapping_of(self.devices) == "vector"
+
+    def get_count_kernel(self, index_dtype: Any) -> Any:
+        """The kernel that counts the elements of each list."""
+        return self._in_chunks(super().get_count_kernel(index_dtype))
+
+    def get_write_kernel(self, index_dtype: Any) -> Any:
+        """The kernel that writes the lists."""
+        return self._in_chunks(super().get_write_kernel(index_dtype))
+
+    def _in_chunks(self, kernel: cl.Kernel) -> Any:
+        return _ChunkKernel(kernel) if self.do_not_vectorize() and not self.debug else kernel
 
 
 class KeyValueSorter(original.KeyValueSorter):
