@@ -5,7 +5,9 @@
 ##   pack_a may overwrite up to one vector beyond the panel. Unit strides use vector loads; the transposing case
 ##   interleaves vectors in registers; any stride works.
 ## Phases: none (device functions).   Launch shape: called by one work-item.
-## Parameters: width, rows, columns (a multiple of width), is_complex.
+## Parameters: width, rows, columns (a multiple of width), is_complex, b_prefetch_bytes (size of an element of b; 0: no
+##   prefetches).
+<%namespace name="memory" file="prefetch.mako"/>\
 <%!
     def interleaving(count, name):
         """The steps (low, high, one, two) that transpose `count` vectors, and the names of the result in order."""
@@ -27,6 +29,9 @@
         return piece if count == width else piece + ".s" + "".join("0123456789abcdef"[j * count : (j + 1) * count])
 
     LOADS = {"re": "LOAD", "im": "IMAG"}
+    # Rows of b between a prefetch and its use. A processor's own prefetching does not go on to the next row. The last
+    # prefetches of a block reach into the next block of k, which is packed next, or past the end of b, which is allowed.
+    ROWS_AHEAD = 8
 %>
 <%def name="transpose(count, name)">\
 % for low, high, one, two in interleaving(count, name)[0]:
@@ -34,7 +39,7 @@
         ${low}.even = ${one}.lo; ${low}.odd = ${two}.lo; ${high}.even = ${one}.hi; ${high}.odd = ${two}.hi;
 % endfor
 </%def>
-<%def name="declare(width, rows, columns, is_complex)">
+<%def name="declare(width, rows, columns, is_complex, b_prefetch_bytes)">
 <%
     planes = ["re", "im"] if is_complex else ["re"]
     padded = 1 << (rows - 1).bit_length()
@@ -114,11 +119,16 @@ ${transpose(width, "v")}\
 }
 
 /* One row of all panels. Vectors entirely outside the matrix are neither written nor read by the register tile. */
-static void pack_b_row(const __global TYPE_b *restrict b, long b_col, int valid, int depth,
+static void pack_b_row(const __global TYPE_b *restrict b, long b_row, long b_col, int valid, int depth,
                        __global WORK *restrict to)
 {
   const long panel = ${len(planes)}L * depth * ${columns};
   for (int j = 0; j < valid; j += ${columns}, to += panel) {
+% if b_prefetch_bytes:
+    if (b_col == 1) {
+${memory.lines(f"b + {ROWS_AHEAD} * b_row + j", columns * b_prefetch_bytes)}\
+    }
+% endif
 % for v in range(columns // width):
 % for plane in planes:
 <% load = LOADS[plane]; plane_at = f" + (long)depth * {columns}" if plane == "im" else "" %>\
@@ -141,7 +151,7 @@ static void pack_b(const __global TYPE_b *restrict b, long b_row, long b_col, in
                     to + (long)j * depth * ${len(planes)});
   } else {
     for (int k = 0; k < depth; k++)
-      pack_b_row(b + k * b_row, b_col, valid, depth, to + (long)k * ${columns});
+      pack_b_row(b + k * b_row, b_row, b_col, valid, depth, to + (long)k * ${columns});
   }
 }
 </%def>

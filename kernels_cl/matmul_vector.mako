@@ -7,9 +7,9 @@
 ## Launch shape: (groups, 1, 1) x (1, 1, 1); work-group g computes blocks first + g, first + g + groups, ... up to end.
 ##   Each work-group packs into its own `space` elements of scratch memory: work-groups never wait for each other.
 ## Parameters: types, work, width, rows, vectors (register tile = rows x vectors * width), is_complex, fused, logical,
-##   scaled, unroll, prefetch (of C; needs the built-in function), epilogue (see matmul_epilogue.mako, or None),
-##   blocks_of_k (1: there may be several, and C holds the sums between them). Strides are counted in elements. `mode` for
-##   the first block of k: 0 overwrite (C is not read), 1 add, 2 multiply by beta and add.
+##   scaled, unroll, prefetch (of C; needs the built-in function), b_prefetch_bytes (see matmul_pack.mako), epilogue (see
+##   matmul_epilogue.mako, or None), blocks_of_k (1: there may be several, and C holds the sums between them). Strides are
+##   counted in elements. `mode` for the first block of k: 0 overwrite (C is not read), 1 add, 2 multiply by beta and add.
 <%namespace name="element" file="matmul_element.mako"/>\
 <%namespace name="epilogues" file="matmul_epilogue.mako"/>\
 <%namespace name="pack" file="matmul_pack.mako"/>\
@@ -22,7 +22,7 @@
 ${epilogues.functions(epilogue)}\
 ${element.declare(types, work, width, is_complex, fused, logical)}
 ${epilogues.declare(epilogue, work)}\
-${pack.declare(width, rows, columns, is_complex)}
+${pack.declare(width, rows, columns, is_complex, b_prefetch_bytes)}
 <%def name="step(count, at)">\
 % for plane in planes:
 % for v in range(count):

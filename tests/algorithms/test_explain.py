@@ -143,6 +143,16 @@ def test_long_arrays_are_prefetched_where_the_driver_knows_the_built_in(
     assert any("__builtin_prefetch" in one for one in kernels) is expected
 
 
+def test_packed_products_prefetch_rows_of_b(device: Any) -> None:
+    if device.profile.loop_limit is not None:
+        pytest.skip("the driver cuts loops")
+    spec = {"mapping": "vector", "method": "packed"}
+    text = "".join(pydp.explain(pydp.matmul, MATRIX, MATRIX, spec=spec, device=device).sources.values())
+    row = text.split("static void pack_b_row")[1].split("static void pack_b(")[0]
+    for line in (0, 64):
+        assert (f"((size_t) (b + 8 * b_row + j) + {line})" in row) is device.profile.prefetches
+
+
 def test_products_of_one_row_prefetch_the_next_rows_and_columns(device: Any) -> None:
     text = "".join(pydp.explain(pydp.matmul, MATRIX[:1], MATRIX, device=device).sources.values())
     assert ("__builtin_prefetch" in text) is device.profile.prefetches

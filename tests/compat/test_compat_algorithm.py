@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pyopencl as cl
 import pyopencl.array as cl_array
 import pytest
 
@@ -10,6 +11,7 @@ from pydp.compat.pyopencl.algorithm import (
     KeyValueSorter,
     ListOfListsBuilder,
     RadixSort,
+    _enqueue_chunks,
     copy_if,
     partition,
     remove_if,
@@ -153,20 +155,47 @@ def test_lists(device, n):
         assert np.array_equal(a.starts.get(), np.append(0, np.cumsum(filled)))
         if empty:
             assert np.array_equal(a.nonempty_indices.get(), np.flatnonzero(x))
-        kernels = builder.get_count_kernel(np.dtype(np.int32)), builder.get_write_kernel(np.dtype(np.int32))
-        assert [one.function_name for one in kernels] == ["plb_build_list_count", "plb_build_list_write"]
 
 
-def test_lists_are_built_in_chunks_of_adjacent_objects_on_cpus(device):
+def launched(device, monkeypatch, text, n, **options):
+    """The work-items of the kernels that build lists of `n` objects, and the lists."""
+    sizes = []
+    enqueue = cl.Kernel.__call__
+
+    def noted(kernel, queue, size, *args, **named):
+        if kernel.function_name.startswith("plb"):
+            sizes.append(size[0])
+        return enqueue(kernel, queue, size, *args, **named)
+
+    monkeypatch.setattr(cl.Kernel, "__call__", noted)
+    builder = ListOfListsBuilder(device.context, [("a", np.int32)], text, [], **options)
+    lists, event = builder(device.queue, n)
+    event.wait()
+    return sizes, lists["a"].lists.get()
+
+
+def test_lists_are_built_in_chunks_of_adjacent_objects(device, monkeypatch):
     if mapping_of([device.cl]) != "vector":
         pytest.skip("adjacent work-items take adjacent objects on GPUs and on drivers that cut loops")
-    text = """
-        void generate(LIST_ARG_DECL USER_ARG_DECL index_type i) { APPEND_a(get_global_id(0)); }
-    """
+    usual = 4 * device.cl.max_compute_units
+    text = "void generate(LIST_ARG_DECL USER_ARG_DECL index_type i) { APPEND_a(i); }"
+    for n, chunks in ((128 * usual + 129, usual + 2), (1, usual)):
+        sizes, lists = launched(device, monkeypatch, text, n)
+        assert sizes == [chunks, chunks] and np.array_equal(lists, np.arange(n))
+    n = 128 * usual + 1
+    assert launched(device, monkeypatch, text, n, complex_kernel=True)[0] == [usual, usual]
+    sizes, lists = launched(device, monkeypatch, text.replace("(i)", "(get_global_id(0))"), n)
+    assert sizes == [usual, usual] and lists.max() < usual  # the program may have memory for each work-item
     builder = ListOfListsBuilder(device.context, [("a", np.int32)], text, [])
-    lists, event = builder(device.queue, 1000)
-    event.wait()
-    assert np.array_equal(lists["a"].lists.get(), np.arange(1000) // 128)
+    assert type(builder.get_count_kernel(np.dtype(np.int32))) is cl.Kernel
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("n, chunks", [(1 << 30, 1 << 16), ((1 << 31) - 5000, 8), ((1 << 31) + 1, 8)])
+def test_the_index_after_the_last_chunk_fits_its_type(n, chunks):
+    sizes = []
+    _enqueue_chunks(lambda queue, size, group, *args, **named: sizes.append(size), None, (8,), (1,), "counts", n)
+    assert sizes == [(chunks,)] and n % (1 << 31) + 128 * chunks < 1 << 31
 
 
 def test_sorts_in_place_with_the_kernels_of_a_subclass(device):

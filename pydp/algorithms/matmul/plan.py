@@ -252,6 +252,7 @@ class Builder:
         params = {
             **self._params(c_type), "width": spec.width, "rows": spec.rows, "vectors": spec.columns // spec.width,
             "unroll": spec.unroll, "prefetch": profile.prefetches,
+            "b_prefetch_bytes": self.types[1].itemsize if profile.prefetches else 0,
             "epilogue": self._finish(one, final, spec.width), "blocks_of_k": part_k > tile_k,
         }  # fmt: skip
         made = kernel(self.device, "matmul_vector.mako", "matmul_vector", params)

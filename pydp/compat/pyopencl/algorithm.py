@@ -5,6 +5,8 @@ Kernels: ``kernels_cl/compat_radix.mako`` and ``compat_starts.mako``.
 
 from __future__ import annotations
 
+import functools
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -379,25 +381,41 @@ class _StartsScan(GenericScanKernel):
         self._must_store = False
 
 
-class _ChunkKernel:
-    """A kernel of pyopencl's ListOfListsBuilder whose work-items take chunks of adjacent objects.
+_CHUNK_OBJECTS = 128  # a work-item's adjacent objects, in pyopencl's template
+_MOST_CHUNKS = 1 << 16  # of a launch; work-items step over this many chunks with the builder's index type
+_WORK_ITEM = re.compile(r"\bget_\w+|#\s*include")  # text that may depend on the number of work-items
 
-    pyopencl launches four work-items for each core, so each goes through the whole memory in steps. With a work-item
+
+class _InChunks:
+    """A ListOfListsBuilder for one call: its kernels run with a work-item for each chunk of adjacent objects.
+
+    pyopencl launches four work-items for each core, and each goes through the whole memory in steps. With a work-item
     for each chunk, a core reads and writes adjacent memory, which takes half the time.
     """
 
-    _CHUNK = 128  # objects, in pyopencl's template
-
-    def __init__(self, kernel: cl.Kernel) -> None:
-        self._kernel = kernel
+    def __init__(self, builder: ListOfListsBuilder) -> None:
+        self._builder = builder
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._kernel, name)
+        return getattr(self._builder, name)
 
-    def __call__(self, queue: Any, global_size: Any, local_size: Any, *args: Any, **named: Any) -> cl.Event:
-        """Enqueue the kernel; its last argument is the number of objects."""
-        chunks = -(-int(args[-1]) // self._CHUNK)
-        return self._kernel(queue, (max(1, chunks),), local_size, *args, **named)
+    def get_count_kernel(self, index_dtype: Any) -> Any:
+        """The kernel that counts the elements of each list."""
+        return functools.partial(_enqueue_chunks, self._builder.get_count_kernel(index_dtype))
+
+    def get_write_kernel(self, index_dtype: Any) -> Any:
+        """The kernel that writes the lists."""
+        return functools.partial(_enqueue_chunks, self._builder.get_write_kernel(index_dtype))
+
+
+def _enqueue_chunks(kernel: Any, queue: Any, size: tuple[int], group: tuple[int], *args: Any, **named: Any) -> cl.Event:
+    """Enqueue a kernel over its chunks. `args` ends with the number of objects, `size` is pyopencl's."""
+    count = int(args[-1])
+    chunks = min(-(-count // _CHUNK_OBJECTS), _MOST_CHUNKS)
+    if count > np.iinfo(np.int32).max - _CHUNK_OBJECTS * _MOST_CHUNKS:
+        chunks = 0  # the index after a work-item's last chunk could exceed 32 bits
+    event: cl.Event = kernel(queue, (max(size[0], chunks),), group, *args, **named)
+    return event
 
 
 class ListOfListsBuilder(original.ListOfListsBuilder):
@@ -416,7 +434,10 @@ class ListOfListsBuilder(original.ListOfListsBuilder):
         """Build the lists of `n_objects` objects; the parameters are pyopencl's."""
         check_process(self.context)
         kwargs |= {"allocator": allocator, "omit_lists": omit_lists, "wait_for": wait_for}
-        return super().__call__(queue, n_objects, *args, **kwargs)
+        texts = f"{self.preamble}\n{self.generate_template}\n{self.options}"
+        plain = self.complex_kernel or self.debug or _WORK_ITEM.search(texts) or not self.do_not_vectorize()
+        builder: Any = self if plain else _InChunks(self)
+        return original.ListOfListsBuilder.__call__(builder, queue, n_objects, *args, **kwargs)
 
     @memoize_method
     def get_scan_kernel(self, index_dtype: Any) -> GenericScanKernel:
@@ -457,17 +478,6 @@ class ListOfListsBuilder(original.ListOfListsBuilder):
     def do_not_vectorize(self) -> bool:
         """Whether a work-item takes adjacent objects: on CPUs always."""
         return super().do_not_vectorize() or mapping_of(self.devices) == "vector"
-
-    def get_count_kernel(self, index_dtype: Any) -> Any:
-        """The kernel that counts the elements of each list."""
-        return self._in_chunks(super().get_count_kernel(index_dtype))
-
-    def get_write_kernel(self, index_dtype: Any) -> Any:
-        """The kernel that writes the lists."""
-        return self._in_chunks(super().get_write_kernel(index_dtype))
-
-    def _in_chunks(self, kernel: cl.Kernel) -> Any:
-        return _ChunkKernel(kernel) if self.do_not_vectorize() and not self.debug else kernel
 
 
 class KeyValueSorter(original.KeyValueSorter):
