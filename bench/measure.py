@@ -48,7 +48,7 @@ class Row:
 
 
 def wait_for_idle_threads(limit: float = 0.3) -> None:
-    """Return when no thread of this process computes, at most `limit` seconds later.
+    """Return when no thread of this process computes, or after `limit` seconds.
 
     The thread pools of BLAS and OpenMP spin for some time after a call. A candidate timed while another's threads spin
     shares the cores with them.

@@ -43,6 +43,25 @@ def test_a_call_whose_first_run_builds_kernels_is_repeated_too(monkeypatch: pyte
     assert len(calls) == 1 + 1 + 2 * (3 + 1)  # the build; a round without repetitions; two rounds with 30 ms of them
 
 
+def test_threads_that_spin_are_seen_between_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+
+    def pass_by(seconds: float) -> None:
+        now[0] += seconds
+
+    def process_time() -> float:  # another thread computes until 0.1 s; its time is counted every 10 ms
+        return min(now[0] // 0.01 * 0.01, 0.1)
+
+    monkeypatch.setattr(
+        measure, "time", SimpleNamespace(perf_counter=lambda: now[0], process_time=process_time, sleep=pass_by)
+    )
+    measure.wait_for_idle_threads()
+    assert 0.1 < now[0] < 0.14
+    monkeypatch.setattr(measure.time, "process_time", lambda: now[0])
+    measure.wait_for_idle_threads(limit=0.3)
+    assert now[0] < 0.14 + 0.33
+
+
 def test_limits_are_measured_on_the_given_arrays(device: Any) -> None:
     x = np.arange(1 << 18, dtype=np.float32)
     field, array = pydp.field(x, device=device), cl.array.zeros(device.queue, x.size, np.float32)

@@ -39,8 +39,8 @@ def compress(
     array or a list may be longer if it is zero beyond that. axis: an integer; None selects elements of `x` in C order.
 
     For an axis of an array of rank 2 and more, calls on Fields wait for the number of slices. `count` receives this
-    number. `length` is not accepted. If only the device knows the length of `x`, calls with an axis or with a mask on
-    the host wait for it. x, count, length, spec, errors and source: see `select`.
+    number. With an axis, `length` is not accepted. If only the device knows the length of `x`, calls with an axis or
+    with a mask on the host wait for it. x, count, length, spec, errors and source: see `select`.
 
     >>> pydp.compress(np.array([True, False, True]), np.array([3, 1, 4]))
     array([3, 4])
