@@ -49,7 +49,7 @@ def run(device: pydp.Device, quick: bool = False, only: str = "") -> list[Row]:
         (
             f"100 even bins of {few} float32 with float32 weights",
             real,
-            lambda x: pydp.histogram(x, 100, (0, 1), given_shares)[0],
+            lambda x: pydp.histogram(x, 100, (0, 1), weights=given_shares)[0],
             lambda x: np.histogram(x, 100, (0, 1), weights=shares)[0],
         ),
     ]

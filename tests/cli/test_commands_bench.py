@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import pkgutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pydp.bench
 import pytest
 from click.testing import CliRunner
 from pydp.bench import bench_first_call
@@ -71,6 +73,29 @@ def test_wrong_words(tmp_path: Path) -> None:
     assert "is not in the range" in _said("--specializations", "--seconds", "-1", code=2)
     pytest.importorskip("matplotlib")
     assert "is not a picture file name" in _said("--plot", str(tmp_path / "a.frob"), code=1)
+
+
+OTHERS = {"bench_barrier", "bench_lds", "bench_specializations", "bench_tuning"}  # they measure no calls of algorithms
+BENCHMARKS = {one.name for one in pkgutil.iter_modules(pydp.bench.__path__) if one.name.startswith("bench_")} - OTHERS
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", sorted(BENCHMARKS))
+def test_every_benchmark_of_algorithms_runs(device: Any, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if device.driver != "pocl":
+        pytest.skip("the benchmarks run once, on PoCL")
+
+    def called_once(candidates: Any, **options: Any) -> dict[str, float]:
+        for one in candidates.values():
+            one()
+        return dict.fromkeys(candidates, 1.0)
+
+    module = importlib.import_module(f"pydp.bench.{name}")
+    if not hasattr(module, "alternating"):
+        pytest.skip("it times other things than calls of algorithms")
+    monkeypatch.setattr(module, "alternating", called_once)
+    rows = module.run(device, quick=True)
+    assert rows and all(isinstance(one, Row) and one.value > 0 for one in rows)
 
 
 def test_families_without_specializations(device: Any, tmp_path: Path) -> None:
