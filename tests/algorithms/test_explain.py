@@ -13,6 +13,7 @@ import pytest
 import pydp
 from pydp.errors import InvalidArgument
 from pydp.runtime.call import Call
+from pydp.runtime.device.profile import Profile
 
 X = np.arange(12, dtype=np.float32).reshape(3, 4)
 WHOLE = np.arange(12, dtype=np.int32)
@@ -140,7 +141,23 @@ def test_long_arrays_are_prefetched_where_the_driver_knows_the_built_in(
     kernels = pydp.explain(fn, *arguments, device=device).sources.values()
     in_one_pass = fn not in (pydp.reduce, pydp.sum, pydp.var, pydp.top_k)
     expected = device.profile.prefetches and (device.profile.group_progress or not in_one_pass)
+    if fn is pydp.top_k or (fn is pydp.var and arguments[0] is LONG):
+        expected = device.profile.prefetches_beside_work
     assert any("__builtin_prefetch" in one for one in kernels) is expected
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_long_arrays_are_prefetched_beside_work_where_that_is_faster(
+    device: Any, beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not device.profile.prefetches:
+        pytest.skip("the driver does not know the built-in")
+    monkeypatch.setattr(Profile, "prefetches_beside_work", beside)
+    device.plans.clear()
+    for fn, prefetched in ((pydp.sum, True), (pydp.max, beside), (pydp.argmax, beside), (pydp.var, beside)):
+        kernels = pydp.explain(fn, LONG, device=device).sources.values()
+        assert any("__builtin_prefetch" in one for one in kernels) is prefetched, fn
+    device.plans.clear()
 
 
 def test_packed_products_prefetch_rows_of_b(device: Any) -> None:

@@ -16,6 +16,7 @@ import pytest
 
 import pydp
 from pydp.errors import InvalidArgument, NoUsableDevice
+from pydp.runtime.device import host_cpu
 from pydp.runtime.device import profile as profiles
 from pydp.runtime.device.profile import Profile
 from pydp.runtime.device.quirks import quirks_of
@@ -153,6 +154,10 @@ def test_the_profile(device: Device) -> None:
     if device.driver in expected:
         assert (profile.fp64, profile.barriers_under_conditions, profile.loop_limit) == expected[device.driver]
     assert profile.is_simulator == (device.driver == "oclgrind")
+    assert profile.amd_cpu == (device.kind == "cpu" and host_cpu.is_amd())
+    for maker in (False, True):
+        made = dataclasses.replace(profile, amd_cpu=maker)
+        assert made.prefetches_beside_work == (profile.prefetches and not maker)
 
 
 @pytest.mark.oclgrind

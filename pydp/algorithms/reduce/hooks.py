@@ -243,7 +243,7 @@ def _vector_step(
 def _prefetches(device: Any, action: Pass, spec: ReduceSpec, hooks: Hooks, vector: int, source: np.dtype) -> bool:
     if action.columns:
         return rows_ahead(device, action, min(spec.rows, hooks.chain), vector)
-    return bool(device.profile.prefetches and reads_on(action, source))
+    return bool(device.profile.prefetches_beside_work and reads_on(action, source))
 
 
 def _has_vectors(hooks: Hooks, source: np.dtype, second: np.dtype | None) -> bool:

@@ -273,8 +273,10 @@ def _vector_step(
     if action.joins:
         words = words_per_slot(device.profile, operator.dtype.itemsize)
         params |= {"wide_words": device.profile.int64_atomics, "words": words, "order": "ticket", "plain_polls": False}
+    profile = device.profile
+    prefetches = profile.prefetches if operator.operation == "+" else profile.prefetches_beside_work
     params |= {
-        "prefetch": device.profile.prefetches and reads_on(action, source),
+        "prefetch": prefetches and reads_on(action, source),
         "source_bytes": source.itemsize,
         "second_bytes": 0,
     }

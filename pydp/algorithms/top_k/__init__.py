@@ -170,7 +170,7 @@ def _plan_of(device: Any, dtype: np.dtype, problem: TopKProblem, largest: bool, 
         "block": choice.spec.block,
         "native": None if dtype == np.float16 else c_name(dtype),
         "mask_words": 2 * dtype.itemsize,
-        "prefetch": device.profile.prefetches,
+        "prefetch": device.profile.prefetches_beside_work,
     }
     params["declarations"] = c_declarations([dtype])
     made = kernel(device, "top_k_vector.mako", "top_k_candidates", params)

@@ -47,6 +47,15 @@ def flags() -> frozenset[str]:
     return frozenset(words.split())
 
 
+@functools.cache
+def is_amd() -> bool:
+    """Whether /proc/cpuinfo names AMD as the maker of the processor."""
+    try:
+        return "AuthenticAMD" in _CPUINFO.read_text()
+    except OSError:
+        return False
+
+
 def is_arm() -> bool:
     """True on 64-bit Arm, which has 32 vector registers of 16 bytes."""
     return platform.machine().lower() in ("aarch64", "arm64")
