@@ -126,6 +126,73 @@ def test_shared_rows_of_every_width(device, lower):
         check(device, lower, solid, [extents, extents], extents)
 
 
+def stepped_up(idx, out, a, n):
+    out[idx] = a[2 * idx[0] + n] - a[3 * idx[0] - n]
+
+
+def stepped_down(idx, out, a, n):
+    out[idx] = a[n - idx[0]] - a[n + 40 - 3 * idx[0]]
+
+
+def divided_index(idx, out, a, n):
+    out[idx] = a[(idx[0] + n) // 3] - a[idx[0]]
+
+
+def by_factor(idx, out, a, n):
+    out[idx] = a[n * idx[0]] + a[idx.local[0] + n]
+
+
+def loop_around(idx, out, a, n):
+    total = 0.0
+    for k in range(3):
+        total += a[idx[0] + k - n]
+    out[idx] = total
+
+
+def one_of_two(idx, out, a, n):
+    out[idx] = a[min(idx[0] + n, 30)] + a[max(idx[0] - n, 5)]
+
+
+@pytest.mark.parametrize("fn", [stepped_up, stepped_down, divided_index, by_factor, loop_around, one_of_two])
+def test_indexes_that_move_by_other_steps(device, lower, fn):
+    """The limits of the fast path's loop are exact: every length near a strip's and a group's ends."""
+    for size in (15, 16, 47, 48, 64, 200):
+        for number in (-33, -2, 0, 1, 2, 17, 100):
+            for extent in (size, 2 * size + 1, 3 * size + 50):
+                check(device, lower, fn, [(size,), (extent,)], (size,), numbers=(number,), group=(64,))
+
+
+def loop_of_the_fast_path(text):
+    return re.search(r"for \(; (local_\d) >= (\w+) && \1 < (\w+); ", text)
+
+
+def test_blocks_inside_have_a_loop_of_their_own(device, lower):
+    """Without a test of their own: the limits are computed before the loop over the strips of a row."""
+    text = body(check(device, lower, cross, [(20, 200), (20, 200)], (20, 200)))
+    found = loop_of_the_fast_path(text)
+    assert found is not None and found[1] == "local_1"
+    before = text[: text.index("for (int local_1 = 0")]
+    assert f"{found[2]} = " in before and f"{found[3]} = " in before
+    fast = text[found.end() : text.index("if (local_1 >= count_1) break;")]
+    assert "if (" not in fast
+
+
+def row_across_a_barrier(idx, out, a, rows):
+    s = pv.local_field(np.float32, 4, 18)
+    i, j = idx.local
+    s[i, j] = a[idx]
+    row = rows[idx[0]] - 1
+    pv.group_barrier()
+    out[idx] = s[i, 17 - j] + a[row, idx[1]]
+
+
+def test_blocks_are_tested_one_by_one_if_variables_are_indexes(device, lower):
+    """Variables that live across barriers have a value for each block, so the limits are not known before the loop."""
+    text = body(check(device, lower, row_across_a_barrier, [(9, 37), (9, 37), (9,)], (9, 37), group=(4, 18)))
+    first, last = text.split("int block = 0;")[1:]
+    assert loop_of_the_fast_path(first) is not None and loop_of_the_fast_path(last) is None
+
+
 def test_arrays_of_other_sizes_than_the_grid(device, lower):
     for shape in ((4, 20), (9, 33), (1, 50)):
         check(device, lower, cross, [shape, shape], (9, 40))
@@ -213,7 +280,7 @@ def stepped(idx, out, a):
 
 def test_an_interval_of_uniform_assignments_has_no_loop(device, lower):
     text = body(check(device, lower, stepped, [(200,), (200,)], (200,), group=(64,)))
-    assert len(re.findall(r"local_0 \+= \d+\)", text)) == 2, "one loop for the first interval, one for the last"
+    assert len(re.findall(r"local_0 = 0;", text)) == 2, "one loop for the first interval, one for the last"
 
 
 def skipping(idx, out, a, n):

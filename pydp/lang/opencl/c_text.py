@@ -88,13 +88,13 @@ class Block:
         self.line(f"const {c_type} {name} = {text};")
         return name
 
-    def inner(self, deeper: int = 1) -> Block:
+    def inner(self) -> Block:
         """An empty block that shares the names of this one, to be appended with :meth:`extend`."""
-        return Block(self.depth + deeper, self._counter)
+        return Block(0, self._counter)
 
     def extend(self, block: Block) -> None:
-        """Append the lines of an inner block."""
-        self.lines += block.lines
+        """Append the lines of an inner block, with the indentation of this one."""
+        self.lines += ["    " * self.depth + line for line in block.lines]
 
     def __str__(self) -> str:
         return "\n".join(self.lines)

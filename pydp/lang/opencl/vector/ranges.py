@@ -1,12 +1,11 @@
 """Bounds of index expressions over all lanes of a block and all iterations of its loops, as C text for its start.
 
-One test of these bounds per block decides whether its accesses need guards. Bounds are computed in 64 bits, so an
+The tests of these bounds decide which blocks need guards at their accesses. Bounds are computed in 64 bits, so an
 index that wraps is never considered in bounds. An index without known bounds is guarded at the access.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -14,7 +13,55 @@ from pydp.lang import ir
 from pydp.lang.ir.visit import Visitor
 from pydp.lang.opencl.vector.values import KernelContext, StripValue
 
-Bound = str | int  # C text of type long, or a Python integer
+
+class Bound(NamedTuple):
+    """A 64-bit integer: `rest` (C text of type long, or a number) plus `step` times `counter`, the lane index that the
+    innermost loop over blocks counts. fixed: `rest` is the same in all iterations of that loop."""
+
+    rest: str | int
+    step: int = 0
+    counter: str = ""
+    fixed: bool = True
+
+    @property
+    def number(self) -> int | None:
+        """The value, if it is a constant."""
+        return self.rest if isinstance(self.rest, int) and not self.step else None
+
+    @property
+    def text(self) -> str:
+        """C text of the value."""
+        if not self.step:
+            return _long(self.rest)
+        moving = f"(long){self.counter}" if self.step == 1 else f"{self.step}L * {self.counter}"
+        return f"({moving})" if self.rest == 0 else f"({_long(self.rest)} + {moving})"
+
+    def plus(self, other: Bound, sign: int = 1) -> Bound:
+        """The sum; with sign -1 the difference."""
+        if isinstance(self.rest, int) and isinstance(other.rest, int):
+            rest: str | int = self.rest + sign * other.rest
+        elif other.rest == 0:
+            rest = self.rest
+        elif self.rest == 0 and sign > 0:
+            rest = other.rest
+        else:
+            rest = f"({_long(self.rest)} {'+' if sign > 0 else '-'} {_long(other.rest)})"
+        step = self.step + sign * other.step
+        return Bound(rest, step, self.counter or other.counter, self.fixed and other.fixed)
+
+    def times(self, factor: Bound) -> Bound:
+        """The product."""
+        by = factor.number
+        if by is None:
+            return written("({} * {})", self, factor)
+        rest = self.rest * by if isinstance(self.rest, int) else f"({self.rest} * {by}L)"
+        return Bound(rest, self.step * by, self.counter, self.fixed)
+
+
+def written(form: str, *bounds: Bound) -> Bound:
+    """The bound with the C text `form`, in which each {} is the text of one of `bounds`."""
+    fixed = all(bound.fixed and not bound.step for bound in bounds)
+    return Bound(form.format(*(bound.text for bound in bounds)), fixed=fixed)
 
 
 class Range(NamedTuple):
@@ -24,17 +71,37 @@ class Range(NamedTuple):
     high: Bound
 
 
+class Test(NamedTuple):
+    """The condition that `bound` is less than `end`; without `end`, that it is not negative."""
+
+    bound: Bound
+    end: Bound | None = None
+
+    @property
+    def text(self) -> str:
+        """The condition as C text."""
+        return f"{self.bound.text} >= 0" if self.end is None else f"{self.bound.text} < {self.end.text}"
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the iterations of the loop in which the condition holds are known before the loop."""
+        return self.bound.fixed and (self.end is None or (self.end.fixed and not self.end.step))
+
+
 class Ranges(Visitor):
     """Bounds of expressions inside one interval.
 
-    loops: the For statements around the access, by counter name. conditions: the C conditions under which the accesses
-    that `proves_inside` and the remainders that `keeps_left` accepted are in bounds, in order.
+    axis: the axis along which the innermost loop over blocks goes; None without a loop. loops: the For statements
+    around the access, by counter name. tests: the conditions under which the accesses that `proves_inside` and the
+    remainders that `keeps_left` accepted are in bounds, in order.
     """
 
-    def __init__(self, kernel: KernelContext, body: list[ir.Stmt], entry: Callable[[ir.Expr], StripValue]) -> None:
-        self.kernel = kernel
+    def __init__(
+        self, kernel: KernelContext, body: list[ir.Stmt], entry: Callable[[ir.Expr], StripValue], axis: int | None
+    ) -> None:
+        self.kernel, self.axis = kernel, axis
         self.loops: dict[str, ir.For] = {}
-        self.conditions: dict[str, None] = {}
+        self.tests: dict[Test, None] = {}
         self._entry = entry
         self._carried = kernel.variances.carried
         self._assigned: dict[str, list[ir.Assign]] = {}
@@ -58,18 +125,18 @@ class Ranges(Visitor):
     def of(self, expr: ir.Expr) -> Range | None:
         """The bounds of an expression; None if they are unknown."""
         if self._is_entry(expr):
-            text = f"(long)({self._entry(expr).texts[0]})"
-            return Range(text, text)
+            bound = self._at_start(expr)
+            return Range(bound, bound)
         found: Range | None = self.visit(expr)
         return found
 
     def proves_inside(self, array: ir.GlobalArray, axis: int, index: ir.Expr) -> bool:
-        """Whether an index is in bounds under `conditions`, which get its bounds."""
+        """Whether an index is in bounds under `tests`, which get its bounds."""
         bounds = self.of(index)
-        return bounds is not None and self._require(bounds, f"{self.kernel.names[array.name, None]}_e{axis}")
+        return bounds is not None and self._require(bounds, Bound(f"{self.kernel.names[array.name, None]}_e{axis}"))
 
     def keeps_left(self, expr: ir.Binary) -> bool:
-        """Whether an index modulo an extent equals the index under `conditions` (periodic boundaries).
+        """Whether an index modulo an extent equals the index under `tests` (periodic boundaries).
 
         Only for extents: most blocks are far from the boundary.
         """
@@ -81,14 +148,23 @@ class Ranges(Visitor):
         if not isinstance(size, ir.ArrayExtent | ir.GridExtent) or self.kernel.variances.of(expr.left).step is None:
             return False
         bounds = self.of(expr.left)
-        return bounds is not None and self._require(bounds, f"(long)({self._entry(size).texts[0]})")
+        return bounds is not None and self._require(bounds, self._at_start(size))
 
-    def _require(self, bounds: Range, extent: str) -> bool:
-        """Add the conditions that `bounds` are inside [0, extent)."""
-        if not (isinstance(bounds.low, int) and bounds.low >= 0):
-            self.conditions[f"{_long(bounds.low)} >= 0"] = None
-        self.conditions[f"{_long(bounds.high)} < {extent}"] = None
+    def _require(self, bounds: Range, extent: Bound) -> bool:
+        """Add the tests that `bounds` are inside [0, extent)."""
+        if bounds.low.number is None or bounds.low.number < 0:
+            self.tests[Test(bounds.low)] = None
+        self.tests[Test(bounds.high, extent)] = None
         return True
+
+    def _at_start(self, expr: ir.Expr) -> Bound:
+        """The value of a scalar at the start of the block. Variables and the loop's own index may differ by block."""
+        indexes = (ir.LocalIndex, ir.GlobalIndex)
+        parts = list(ir.walk(expr))
+        moves = any(
+            isinstance(part, ir.Read) or (isinstance(part, indexes) and part.axis == self.axis) for part in parts
+        )
+        return Bound(f"(long)({self._entry(expr).texts[0]})", fixed=not moves)
 
     def _is_entry(self, expr: ir.Expr) -> bool:
         """Whether the expression is a scalar that keeps its value from the start of the block to its end."""
@@ -112,7 +188,7 @@ class Ranges(Visitor):
         return None
 
     def on_const(self, expr: ir.Const) -> Range | None:
-        return Range(int(expr.value), int(expr.value)) if expr.dtype.kind in "iu" else None
+        return Range(Bound(int(expr.value)), Bound(int(expr.value))) if expr.dtype.kind in "iu" else None
 
     def on_read(self, expr: ir.Read) -> Range | None:
         name = expr.variable.name
@@ -138,17 +214,18 @@ class Ranges(Visitor):
         if start is None or stop is None:
             return None
         if int(loop.step.value) > 0:
-            return Range(start.low, _computed("+", stop.high, -1))
-        return Range(_computed("+", stop.low, 1), start.high)
+            return Range(start.low, stop.high.plus(Bound(-1)))
+        return Range(stop.low.plus(Bound(1)), start.high)
 
     def on_local_index(self, expr: ir.LocalIndex) -> Range:
-        return self._index(f"((long)local_{expr.axis})", expr.axis)
+        return self._index(0, expr.axis)
 
     def on_global_index(self, expr: ir.GlobalIndex) -> Range:
-        return self._index(f"((long)base_{expr.axis} + local_{expr.axis})", expr.axis)
+        return self._index(f"(long)base_{expr.axis}", expr.axis)
 
-    def _index(self, low: str, axis: int) -> Range:
-        return Range(low, _computed("+", low, self.kernel.layout.spans[axis] - 1))
+    def _index(self, base: str | int, axis: int) -> Range:
+        low = local_index(axis, axis == self.axis).plus(Bound(base))
+        return Range(low, low.plus(Bound(self.kernel.layout.spans[axis] - 1)))
 
     def on_binary(self, expr: ir.Binary) -> Range | None:
         left, right = self.of(expr.left), self.of(expr.right)
@@ -158,33 +235,37 @@ class Ranges(Visitor):
         if expr.op == "mod" and right is not None:
             return self._modulo(divisor, right)
         if expr.op == "and" and divisor is not None and divisor >= 0:
-            return Range(0, divisor)
+            return Range(Bound(0), Bound(divisor))
         if left is None or right is None:
             return None
         if expr.op == "add":
-            return Range(_computed("+", left.low, right.low), _computed("+", left.high, right.high))
+            return Range(left.low.plus(right.low), left.high.plus(right.high))
         if expr.op == "sub":
-            return Range(_computed("-", left.low, right.high), _computed("-", left.high, right.low))
+            return Range(left.low.plus(right.high, -1), left.high.plus(right.low, -1))
         if expr.op == "mul":
             return _product(left, right)
         if expr.op == "floordiv" and divisor is not None and divisor > 0:
-            return Range(self._divide(left.low, divisor), self._divide(left.high, divisor))
+            return Range(self.divide(left.low, divisor), self.divide(left.high, divisor))
         return None
 
     def _modulo(self, divisor: int | None, size: Range) -> Range | None:
         if divisor is not None:
-            return Range(0, divisor - 1) if divisor > 0 else None
-        return Range(f"min(0L, {_computed('+', size.low, 1)})", f"max(0L, {_computed('+', size.high, -1)})")
+            return Range(Bound(0), Bound(divisor - 1)) if divisor > 0 else None
+        low, high = size.low.plus(Bound(1)), size.high.plus(Bound(-1))
+        return Range(written("min(0L, {})", low), written("max(0L, {})", high))
 
-    def _divide(self, text: Bound, divisor: int) -> Bound:
-        if isinstance(text, int):
-            return text // divisor
+    def divide(self, bound: Bound, divisor: int) -> Bound:
+        """The quotient by a positive number, rounded down."""
+        if divisor == 1:
+            return bound
+        if bound.number is not None:
+            return Bound(bound.number // divisor)
         self.kernel.helpers.add(("floordiv", "long"))
-        return f"lane_floordiv_long({text}, {divisor}L)"
+        return written(f"lane_floordiv_long({{}}, {divisor}L)", bound)
 
     def on_unary(self, expr: ir.Unary) -> Range | None:
         inner = self.of(expr.value) if expr.op == "neg" and expr.dtype.kind == "i" else None
-        return None if inner is None else Range(_computed("-", 0, inner.high), _computed("-", 0, inner.low))
+        return None if inner is None else Range(Bound(0).plus(inner.high, -1), Bound(0).plus(inner.low, -1))
 
     def on_cast(self, expr: ir.Cast) -> Range | None:
         if not (expr.dtype.kind in "iu" and expr.value.dtype.kind in "iu"):
@@ -209,40 +290,32 @@ class Ranges(Visitor):
         return Range(_pick(lowest, first.low, second.low), _pick(highest, first.high, second.high))
 
 
-_OPERATIONS = {"+": operator.add, "-": operator.sub, "*": operator.mul}
-
-
-def _computed(sign: str, first: Bound, second: Bound) -> Bound:
-    """A sum, difference or product."""
-    if sign == "-" and isinstance(second, int):
-        sign, second = "+", -second
-    if isinstance(first, int) and isinstance(second, int):
-        return int(_OPERATIONS[sign](first, second))
-    if sign == "+" and second == 0:
-        return first
-    return f"({_long(first)} {sign} {_long(second)})"
+def local_index(axis: int, looped: bool) -> Bound:
+    """The first local index of a block along an axis; looped: the innermost loop over blocks goes along it."""
+    name = f"local_{axis}"
+    return Bound(0, 1, name) if looped else Bound(f"(long){name}")
 
 
 def _product(left: Range, right: Range) -> Range | None:
     """The bounds of a product, one of whose factors is a single value."""
-    if isinstance(left.low, int) and left.low == left.high:
+    if left.low == left.high and (left.low.number is not None or right.low != right.high):
         left, right = right, left
     factor = right.low
     if factor != right.high:
         return None
-    low, high = _computed("*", left.low, factor), _computed("*", left.high, factor)
-    if isinstance(factor, int):
-        return Range(low, high) if factor >= 0 else Range(high, low)
+    low, high = left.low.times(factor), left.high.times(factor)
+    if factor.number is not None:
+        return Range(low, high) if factor.number >= 0 else Range(high, low)
     return Range(_pick("min", low, high), _pick("max", low, high))
 
 
 def _pick(which: str, first: Bound, second: Bound) -> Bound:
     if first == second:
         return first
-    if isinstance(first, int) and isinstance(second, int):
-        return min(first, second) if which == "min" else max(first, second)
-    return f"{which}({_long(first)}, {_long(second)})"
+    if first.number is not None and second.number is not None:
+        return Bound(min(first.number, second.number) if which == "min" else max(first.number, second.number))
+    return written(f"{which}({{}}, {{}})", first, second)
 
 
-def _long(bound: Bound) -> str:
-    return f"({bound}L)" if isinstance(bound, int) else bound
+def _long(value: str | int) -> str:
+    return f"({value}L)" if isinstance(value, int) else value
