@@ -31,9 +31,9 @@ CASES = (  # algorithm, size, dtype; tuned now if not tuned before
     ("sort", "65536", "int32"),
 )
 _QUICK = (("matmul", "256x256x256", "float32"), ("scan", "65536", "int32"))
-_BUDGET, _SECONDS, _ELSEWHERE, _JUDGED, _RIVALS, _NAMED = 60.0, 2.0, 0.5, 4.0, 4, 2
+_BUDGET, _SECONDS, _ELSEWHERE, _JUDGED, _FINALISTS, _NAMED = 60.0, 2.0, 0.5, 4.0, 4, 2
 _SAME = Ratio(1.0, 1.0)
-_NEAR = 1.1  # times the tuned choice's ratio: above it after the first comparison, a candidate is no rival
+_NEAR = 1.1  # candidates with more times the tuned choice's ratio in the first comparison are not compared again
 
 
 def run(device: Any, quick: bool = False) -> list[Row]:
@@ -62,28 +62,28 @@ def measured(device: Any, name: str, size: str, dtype: str) -> Row:
     subject.prepare(base)
     kept = store_of(device).best(shape_class(problem))
     tuned = rebuild(family.spec_type, kept.spec) if kept is not None and (kept.ratio or 1.0) < 1 else base
-    raced, failed = _raced(subject, base, tuned)
-    others = [spec for spec in raced if spec not in (tuned, base)]
-    near = [spec for spec in others if raced[spec].worse < _NEAR * raced[tuned].worse]
-    near.sort(key=lambda spec: raced[spec].worse)
-    barred = _barred(subject, [spec for spec in (tuned, *near) if spec != base], base)
-    late = barred.pop(tuned, None)
+    compared, failed = _first_comparison(subject, base, tuned)
+    others = [spec for spec in compared if spec not in (tuned, base)]
+    near = [spec for spec in others if compared[spec].worse < _NEAR * compared[tuned].worse]
+    near.sort(key=lambda spec: compared[spec].worse)
+    excluded = _excluded(subject, [spec for spec in (tuned, *near) if spec != base], base)
+    late = excluded.pop(tuned, None)
     # The fastest of several measurements was partly lucky: find it first, then measure it again.
-    rivals = [tuned, base, *[spec for spec in near if spec not in barred][:_RIVALS]]
-    first = _judged(subject, rivals, base, _SECONDS)
+    finalists = [tuned, base, *[spec for spec in near if spec not in excluded][:_FINALISTS]]
+    first = _judged(subject, finalists, base, _SECONDS)
     best = min(first, key=lambda spec: first[spec].worse)
-    in_a_row = [spec for spec in others if spec != best and spec not in barred]
-    apart = [*barred, *sorted(in_a_row, key=lambda spec: raced[spec].in_a_row)[:_NAMED]]
-    judged = _judged(subject, [tuned, best, *apart], base, _JUDGED)
+    in_a_row = [spec for spec in others if spec != best and spec not in excluded]
+    partial = [*excluded, *sorted(in_a_row, key=lambda spec: compared[spec].in_a_row)[:_NAMED]]
+    judged = _judged(subject, [tuned, best, *partial], base, _JUDGED)
     own, seconds = judged[tuned], subject.seconds(tuned)
     against = {"untuned": 1 / own.worse, "best of all": min(1.0, judged[best].worse / own.worse)}
-    notes = [f"{len(raced)} candidates"]
+    notes = [f"{len(compared)} candidates"]
     notes += [f"{failed} failed"] if failed else []
     notes += [] if found.known else [f"{found.tried} tried"]
     notes += [f"the best is {_named(best, base)}"] if best != tuned else []
     notes += [f"the tuned one {late}"] if late is not None else []
-    for spec in apart:
-        why = _apart(judged[spec], own, barred.get(spec))
+    for spec in partial:
+        why = _partial_gain(judged[spec], own, excluded.get(spec))
         notes += [f"{_named(spec, base)} takes {why}"] if why is not None else []
     case, note = f"{name} {dtype} {size}", ", ".join(notes)
     return Row("tuning", case, device.name, seconds, 1 / seconds, "calls/s", against, note)
@@ -96,17 +96,17 @@ def _judged(subject: Subject, specs: list[Any], base: Any, seconds: float) -> di
     return {spec: found.get(spec, _SAME) for spec in specs}
 
 
-def _apart(ratio: Ratio, own: Ratio, barred: str | None) -> str | None:
+def _partial_gain(ratio: Ratio, own: Ratio, excluded: str | None) -> str | None:
     """How a candidate is faster than the tuned choice (ratio `own`) in one respect only; None if it is not."""
-    if barred is not None and ratio.worse < own.worse:
-        return f"{ratio.worse / own.worse:.3f} of the tuned time, but {barred}"
+    if excluded is not None and ratio.worse < own.worse:
+        return f"{ratio.worse / own.worse:.3f} of the tuned time, but {excluded}"
     if ratio.in_a_row + ratio.noises[0] < own.in_a_row:
         row, waited = ratio.in_a_row / own.in_a_row, ratio.waited / own.waited
         return f"{row:.3f} of the tuned time back to back, but {waited:.3f} of it one at a time"
     return None
 
 
-def _barred(subject: Subject, specs: list[Any], base: Any) -> dict[Any, str]:
+def _excluded(subject: Subject, specs: list[Any], base: Any) -> dict[Any, str]:
     """Candidates that a tuner must not store, with the reason: slower than the untuned one, or wrong, elsewhere."""
     found: dict[Any, str] = {}
     for share, other in elsewhere(subject, base):
@@ -123,7 +123,7 @@ def _barred(subject: Subject, specs: list[Any], base: Any) -> dict[Any, str]:
     return found
 
 
-def _raced(subject: Subject, base: Any, tuned: Any) -> tuple[dict[Any, Ratio], int]:
+def _first_comparison(subject: Subject, base: Any, tuned: Any) -> tuple[dict[Any, Ratio], int]:
     """(candidates that run, with the ratio of a first comparison; number of failures)."""
     found, failed = {base: _SAME}, 0
     for spec in [tuned, *subject.family.candidates(subject.device.profile, subject.problem)]:

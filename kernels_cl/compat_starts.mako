@@ -1,4 +1,4 @@
-## Where the group of each key starts in sorted keys (KeyValueSorter of pydp.compat.pyopencl.algorithm). Element j of
+## The start of the group of each key in sorted keys (KeyValueSorter of pydp.compat.pyopencl.algorithm). Element j of
 ## `starts` is the number of keys below j.
 ## On CPUs ("vector"), a work-item for each chunk of keys fills the elements between adjacent keys. On GPUs ("simt"), a
 ## work-item for each element searches the keys.

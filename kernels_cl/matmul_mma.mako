@@ -170,7 +170,7 @@ ${epilogues.shift(epilogue, "i0", "j0")}\
   const __global TYPE_${letter} *from_${letter} = ${letter} + ${letter}_offset + inner * ${letter}_inner + outer * ${letter}_outer
     + ${"i0" if letter == "a" else "j0"} * ${across} + k0 * ${down} + row_${letter} * ${one} + chunk_${letter} * ${E} * ${other};
 % endfor
-## Where the lane's part of the first fragment is, as bytes (f16) or elements (f64) of a buffer.
+## The offset of the lane's part of the first fragment, as bytes (f16) or elements (f64) of a buffer.
 % if kind == "f16":
 % for letter in "ab":
 <%

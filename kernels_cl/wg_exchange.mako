@@ -17,7 +17,7 @@
         return f"({text} & {by - 1})" if by & (by - 1) == 0 else f"({text} % {by})"
 
     def place(x, lane, slot):
-        """Where a slot lies, for a lane's number within its wavefront."""
+        """The address of a slot, for a lane's number within its wavefront."""
         single = x["runs"] == 1  # all lanes in the same rows
         row = [] if single else [div(lane, x["across"]) + ("" if x["by_slot"] else f" * {x['rows']}")]
         if x["rows"] > 1:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.errors import InvalidArgument, UnsupportedOnDevice, shown
 
 _SCALARS = {
     "b1": "uchar",
@@ -51,7 +51,7 @@ _RESERVED = frozenset([
 ])
 # fmt: on
 _RESERVED_VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|half|float|double|bool)(2|3|4|8|16)\Z")
-_RESERVED_MACRO = re.compile(  # of OpenCL C, of drivers and of pydp's build options
+_RESERVED_MACRO = re.compile(  # names of macros of OpenCL C, of drivers and of pydp's build options
     r"([A-Z][A-Z0-9]*_|cl_)\w+\Z|linux\Z|unix\Z|i386\Z|asm\Z|vec_step\Z|image[123]d_\w*t\Z"
 )
 
@@ -70,7 +70,7 @@ def native(dtype: Any) -> np.dtype:
     try:
         return np.dtype(dtype).newbyteorder("=")
     except TypeError as error:
-        raise InvalidArgument(f"{dtype!r} is not a dtype; {_ACCEPTED} are accepted") from error
+        raise InvalidArgument(f"{shown(dtype)} is not a dtype; {_ACCEPTED} are accepted") from error
 
 
 def dtype_text(dtype: np.dtype) -> str:
@@ -435,7 +435,7 @@ def _sequence(value: Any, dtype: np.dtype, count: int) -> list[Any]:
         value = value[()]
     parts = list(value.tolist() if isinstance(value, np.ndarray) else value)
     if len(parts) < count:
-        raise InvalidArgument(f"{value!r} has {len(parts)} parts; {dtype} needs {count}")
+        raise InvalidArgument(f"{shown(value)} has {len(parts)} parts; {dtype} needs {count}")
     return parts[:count]
 
 
@@ -448,7 +448,7 @@ def _initializer(value: Any, dtype: np.dtype) -> str:
     parts = []
     for member, base, shape, _ in record_members(dtype):
         if member not in given:
-            raise InvalidArgument(f"{value!r} has no field {member!r}; {dtype} needs one")
+            raise InvalidArgument(f"{shown(value)} has no field {member!r}; {dtype} needs one")
         parts.append(f".{c_member(member)} = {_nested(given[member], base, shape)}")
     return "{" + ", ".join(parts) + "}"
 
@@ -466,7 +466,7 @@ def _float_literal(value: Any, dtype: np.dtype) -> str:
         with np.errstate(over="ignore"):
             number = float(dtype.type(value))
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidArgument(f"{value!r} is not a {dtype}; real numbers are accepted") from error
+        raise InvalidArgument(f"{shown(value)} is not a {dtype}; real numbers are accepted") from error
     cast = {"f2": "half", "f8": "double"}.get(f"f{dtype.itemsize}", "float")
     if math.isnan(number):
         text = "NAN" if cast == "float" else f"(({cast})NAN)"
@@ -488,7 +488,7 @@ def _integer_literal(value: Any, dtype: np.dtype, name: str) -> str:
         exact = False
     low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
     if not exact or not low <= number <= high:
-        raise InvalidArgument(f"{value!r} is not a {dtype}; integers from {low} to {high} are accepted")
+        raise InvalidArgument(f"{shown(value)} is not a {dtype}; integers from {low} to {high} are accepted")
     if dtype.itemsize < 4:
         return f"(({name}){number})"
     suffix = {"int": "", "uint": "u", "long": "L", "ulong": "UL"}[name]

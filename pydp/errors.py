@@ -7,6 +7,9 @@ exception, so ``except ValueError`` and ``except MemoryError`` work as in NumPy.
 
 from __future__ import annotations
 
+import reprlib
+from typing import Any
+
 __all__ = [
     "BuildFailed",
     "InvalidArgument",
@@ -26,6 +29,38 @@ def number_text(value: object) -> str:
     if isinstance(value, int) and abs(value) >= 10**40:
         return f"an integer of {value.bit_length()} bits"
     return str(value)
+
+
+def is_on_device(value: Any) -> bool:
+    """Whether a value is an array whose elements are not NumPy's, such as a pyopencl Array. Reads no element."""
+    if isinstance(value, type) or type(value).__module__.partition(".")[0] == "numpy":
+        return False
+    return hasattr(value, "dtype") and isinstance(getattr(value, "shape", None), tuple)
+
+
+class _Values(reprlib.Repr):
+    """Short texts of values. The repr() of a pyopencl Array copies its elements, which crashes for a released array."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = 12
+        self.maxstring = self.maxlong = self.maxother = 100
+
+    def repr_instance(self, x: Any, level: int) -> str:
+        if not is_on_device(x):
+            return super().repr_instance(x, level)
+        return f"<{type(x).__name__} of shape {tuple(map(int, x.shape))} and dtype {x.dtype}>"
+
+
+def shown(value: object) -> str:
+    """Any value for an error message: its repr(), shortened if it is long. Arrays of devices: without elements."""
+    try:
+        return _values.repr(value)
+    except ValueError:  # Python limits the digits of an integer as text
+        return f"a value of type {type(value).__name__}"
+
+
+_values = _Values()
 
 
 class InvalidArgument(PydpError, ValueError):

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 
 MAX_RANK = 6
 
@@ -38,7 +38,7 @@ def integers(values: Any, what: str) -> tuple[int, ...]:
     try:
         axes = tuple(_integer(value) for value in values)
     except TypeError:
-        raise InvalidArgument(f"{what} takes integers, not {values!r}") from None
+        raise InvalidArgument(f"{what} takes integers, not {shown(values)}") from None
     if len(axes) > MAX_RANK:
         raise InvalidArgument(f"{what} has {len(axes)} axes; ranks 0 to {MAX_RANK} are accepted")
     return axes
@@ -82,12 +82,12 @@ class _Axes(tuple[int, ...]):
         if not isinstance(other, (tuple, list)):
             axes *= len(self)
         elif len(axes) != len(self):
-            raise InvalidArgument(f"{self!r} and {other!r} differ in rank; arithmetic needs equal ranks")
+            raise InvalidArgument(f"{self!r} and {shown(other)} differ in rank; arithmetic needs equal ranks")
         pairs = zip(axes, self, strict=True) if swapped else zip(self, axes, strict=True)
         try:
             values = tuple(op(left, right) for left, right in pairs)
         except ZeroDivisionError:
-            raise InvalidArgument(f"{self!r} and {other!r}: division by zero along an axis") from None
+            raise InvalidArgument(f"{self!r} and {shown(other)}: division by zero along an axis") from None
         # An extent cannot be negative, so arithmetic with an Index gives an Index.
         kind: type[_Axes] = Index if isinstance(other, Index) else type(self)
         return kind(values)

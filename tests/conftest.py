@@ -1,4 +1,4 @@
-"""What all tests share: the lane's device, and the counts of what a run did not test, by reason."""
+"""Fixtures of all tests: the test lane's device, and the counts of skipped tests by reason."""
 
 from __future__ import annotations
 

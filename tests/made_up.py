@@ -11,7 +11,7 @@ _FIELDS: dict[str, Any] = {item.name: None for item in dataclasses.fields(Profil
 
 
 def profile(*extensions: str, lockstep: int = 1, sizes: tuple[int, ...] = (), **given: Any) -> Profile:
-    """A GPU with these extensions, lanes in lockstep and subgroup sizes, and whatever else is given."""
+    """A GPU with these extensions, lanes in lockstep and subgroup sizes, and other given properties."""
     known = {
         "kind": "gpu",
         "mapping": "simt",

@@ -1,4 +1,4 @@
-"""Skips for what a device or driver lacks. Each lack has one wording, so that a lane's summary can count it."""
+"""Skips for missing features of devices and drivers. Each has one wording, so a test lane's summary can count it."""
 
 from __future__ import annotations
 

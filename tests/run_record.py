@@ -1,4 +1,4 @@
-"""What a run of the tests is doing, in a file that another process reads: the test, its deadline, the last kernel.
+"""The state of a test run, in a file that another process reads: the test, its deadline, the last kernel.
 
 The file outlives a process that crashes, and is up to date in one whose interpreter cannot run any more.
 """
@@ -38,7 +38,7 @@ class Writer:
             self.memory = mmap.mmap(file.fileno(), _TASK_BYTES + _LAUNCH_BYTES)
 
     def begin(self, task: str, seconds: float) -> None:
-        """What the process does from now on, and the time that it may take."""
+        """Store the task that begins now, and its time limit."""
         entry = {"task": task[:1000], "pid": os.getpid(), "deadline": time.monotonic() + seconds, "limit": seconds}
         self._put(0, _TASK_BYTES, json.dumps(entry).encode())
 
@@ -52,7 +52,7 @@ class Writer:
 
 
 def read(path: Path) -> tuple[dict[str, Any], str]:
-    """What is being done ({} where nothing was begun, or while it is being written), and the last kernel."""
+    """The current task ({} if none was begun, or while it is being written), and the last kernel."""
     content = path.read_bytes()
     task = content[:_TASK_BYTES].partition(b"\0")[0]
     launch = content[_TASK_BYTES:].partition(b"\0")[0].decode(errors="replace")

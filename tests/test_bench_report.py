@@ -1,4 +1,4 @@
-"""What benchmarks write: rows take the place of those of the same algorithms and device, and of no others."""
+"""The files of benchmarks: rows replace the rows of the same algorithms and device, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is printed of a run of all lanes at its end."""
+"""The summary that is printed at the end of a run of all test lanes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples in the docstrings run, and give what they say."""
+"""The examples in the docstrings run, and give the results that they show."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_examples(device, name):
 
 
 def test_public_functions_have_an_example():
-    """Whoever reads help() of a function that computes finds one."""
+    """The docstring of every function that computes has an example."""
     computing = (
         "forall",
         "reduce",

@@ -1,4 +1,4 @@
-"""The programs of examples/ give what NumPy gives, and pass in checked mode."""
+"""The programs of examples/ give NumPy's results, and pass in checked mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests themselves keep to: what is not tested is told, and nothing is measured in seconds."""
+"""Rules for the tests themselves: every skip gives a reason, and no test measures seconds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WATCHDOGS = {HERE / "run_record.py", HERE / "drivers" / "watch.py"}  # they end 
 
 
 def own(node: ast.AST) -> Iterator[ast.AST]:
-    """What belongs to a function itself, and not to one that it defines."""
+    """The nodes of a function itself, without those of functions that it defines."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
             yield child
@@ -29,7 +29,7 @@ def own(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def returns(tree: ast.AST) -> list[str]:
-    """The tests that return: whatever they do not test then looks as if it had passed."""
+    """The tests that return early: the rest of such a test would count as passed."""
     found = []
     for function in ast.walk(tree):
         if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and function.name.startswith("test"):
@@ -39,7 +39,7 @@ def returns(tree: ast.AST) -> list[str]:
 
 
 def silent_skips(tree: ast.AST) -> list[str]:
-    """The skips that give no reason; a lane's summary could not name what was not tested."""
+    """The skips without a reason; a lane's summary could not say which tests are missing."""
     found = []
     for node in ast.walk(tree):
         name, given = (ast.unparse(node.func), node) if isinstance(node, ast.Call) else ("", None)
@@ -61,7 +61,7 @@ def test_silent_skips_are_seen() -> None:
 
 
 def clocks(tree: ast.AST) -> list[str]:
-    """Where a clock is read or asked to measure."""
+    """The calls that read a clock."""
     called = (one.func for one in ast.walk(tree) if isinstance(one, ast.Call))
     names = ((one, one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "")) for one in called)
     return [f"{name}, line {one.lineno}" for one, name in names if name in CLOCKS]

@@ -10,7 +10,7 @@ OFTEN = 1e-6  # seconds between changes of threads
 
 
 def together(functions: Iterable[Callable[[], object]]) -> list[BaseException]:
-    """Run each function in a thread of its own, all at the same time; what they raised."""
+    """Run each function in a thread of its own, all at the same time; return the errors that they raised."""
     raised: list[BaseException] = []
 
     def run(function: Callable[[], object]) -> None:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, is_on_device, shown
 from pydp.model.family import Key, Keyed
 
 
 def integer(value: Any) -> int:
     """A Python or NumPy integer as a Python int; TypeError for anything else, including True and False."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(f"{value!r} is not an integer")
+        raise TypeError(f"{shown(value)} is not an integer")
     return int(value.__index__())
 
 
@@ -22,7 +22,7 @@ def switch(value: Any, name: str) -> bool:
     """The value of the boolean parameter `name`: a Python or NumPy bool, or 0 or 1. Else raises InvalidArgument."""
     if isinstance(value, (bool, np.bool_, int, np.integer)) and value in (0, 1):
         return bool(value)
-    raise InvalidArgument(f"{name} is {value!r}; True or False is accepted")
+    raise InvalidArgument(f"{name} is {shown(value)}; True or False is accepted")
 
 
 def check_same_shape(name: str, array: Any, other: str, wanted: Any) -> None:
@@ -56,7 +56,7 @@ def axis_of(axis: Any, rank: int, accepted: str = "an integer or None") -> int:
     try:
         number = integer(axis)
     except TypeError:
-        raise InvalidArgument(f"axis={axis!r} is not an axis; {accepted} is accepted") from None
+        raise InvalidArgument(f"axis={shown(axis)} is not an axis; {accepted} is accepted") from None
     if rank == 0:
         raise InvalidArgument(f"axis={number} is invalid for an array of rank 0; None is accepted")
     if not -rank <= number < rank:
@@ -85,5 +85,5 @@ def by_key(value: Any) -> Any:
     try:
         hash(value)
     except TypeError:  # the algorithm raises the error for this value: it knows the accepted ones
-        return Keyed(value, Key((type(value), repr(value))))
+        return Keyed(value, Key((type(value), id(value) if is_on_device(value) else repr(value))))
     return value

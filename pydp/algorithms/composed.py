@@ -31,8 +31,8 @@ GROUP = 256  # work-items of a work-group of element-wise kernels
 
 
 class Place(NamedTuple):
-    """Where a composed function runs. given: its arguments by name, as arrays. kind: the first one, whose kind the
-    results have. chosen: the queue of the calls; None for a target that is not present."""
+    """The device and queue of a composed function. given: its arguments by name, as arrays. kind: the first array; the
+    results have its kind. chosen: the queue of the calls; None for a target that is not present."""
 
     device: Any
     queue: Any

@@ -5,7 +5,7 @@
     limited = limit(call, call.input("x").size)  # a buffer of one int64, from 0 to the size
 
 A kernel reads the number there. The host does not wait for it, so a value on the device cannot raise an error: a
-negative one counts as 0, and one that exceeds the array as the size of the array.
+negative length counts as 0; a length larger than the array counts as the array's size.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from pydp.algorithms.arguments import integer
 from pydp.dtypes import c_name
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.data import Array, FieldData
 from pydp.runtime.arrays.deferred import DeferredShape
@@ -40,7 +40,9 @@ def length_of(length: Any) -> Any:
             pass
     dtype, shape = getattr(length, "dtype", None), getattr(length, "shape", None)
     if dtype is None or shape is None:
-        raise InvalidArgument(f"length is {length!r}; an integer, or a Field or pyopencl Array of one, is accepted")
+        raise InvalidArgument(
+            f"length is {shown(length)}; an integer, or a Field or pyopencl Array of one, is accepted"
+        )
     if np.dtype(dtype).kind not in "iu" or tuple(shape) not in ((), (1,)):
         raise InvalidArgument(
             f"length has shape {tuple(shape)} and dtype {dtype}; one integer of shape () or (1,) is accepted"

@@ -140,9 +140,13 @@ def _specializations(
     from pydp.bench import report
     from pydp.bench import specialization_report as quality
 
-    unknown = set(families) - {name.split()[0] for name in measuring.names(device)}
+    known_families = {name.split()[0] for name in measuring.names(device)}
+    unknown = set(families) - known_families
     if unknown:
-        raise click.UsageError(f"{', '.join(sorted(unknown))}: its specializations are not measured")
+        raise click.UsageError(
+            f"--specializations cannot measure {', '.join(sorted(unknown))}; {', '.join(sorted(known_families))} are "
+            "accepted"
+        )
     known = measuring.load(device, json_path) if json_path else {}
     measuring.measure(device, known, seconds, families, quick, json_path)
     left = [name for name in measuring.names(device, families, quick) if not known.get(name, {}).get("complete")]

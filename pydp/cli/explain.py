@@ -21,7 +21,7 @@ def _sizes(word: str) -> tuple[int, ...] | None:
 def _shapes(algorithm: Algorithm, words: list[str], options: dict[str, Any]) -> list[Any]:
     """Operands as shapes or file names.
 
-    If all words are plain numbers, they are one size of the algorithm: the axes of an array, or M N K of a product.
+    If each word is one integer, they are one size of the algorithm: the axes of an array, or M N K of a product.
     Otherwise each word is an operand. The number of files is not checked: `pydp run` accepts the same words, and the
     function has its own message.
     """

@@ -77,7 +77,7 @@ def run(algorithm: Algorithm, words: tuple[str, ...], output: tuple[Path, ...], 
     """Run ALGORITHM on .npy files: pydp run scan x.npy -o y.npy op=max axis=0
 
     NAME=VALUE is a keyword argument of the algorithm; VALUE is a .npy file, a Python literal or text. Without -o, the
-    results are printed. A function that changes its first array gives this array as result.
+    results are printed. If a function changes its first array, this array is the result.
     """
     import pydp
 

@@ -53,7 +53,9 @@ def tune(
     continue. Later calls with similar sizes, from any program, use the results.
     """
     if sum(map(bool, (listed, target, source, clear))) > 1 or (algorithm and (listed or target or source or clear)):
-        raise click.UsageError("--list, --export, --import and --clear exclude one another and ALGORITHM")
+        raise click.UsageError(
+            "--list, --export, --import and --clear cannot be combined with each other or with ALGORITHM"
+        )
     if which is not None and (listed or target or source):
         raise click.UsageError("--device applies only to tuning and to --clear")
     if math.isnan(budget):

@@ -81,7 +81,7 @@ def verify(
     if targets and pack is None:
         raise click.UsageError("--target needs --pack")
     if sum(map(bool, (compare, pack, used))) > 1:
-        raise click.UsageError("--compare, --pack and --use-pack exclude one another")
+        raise click.UsageError("--compare, --pack and --use-pack cannot be combined")
     if not math.isfinite(minutes):
         raise click.UsageError(f"--minutes is {minutes}; a finite number is accepted")
     if which is not None and used is not None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.errors import InvalidArgument, UnsupportedOnDevice, shown
 from pydp.runtime.device.profile import Profile
 
 KINDS = ("none", "subgroup", "warp", "named", "group")
@@ -136,22 +136,22 @@ def subgroup_sizes(profile: Profile, row: int) -> tuple[int, ...]:
 def why_not(mapping: str, choice: str, subgroup: int | None) -> str | None:
     """Why the fields `mapping`, `barriers` and `subgroup` are wrong on every device, or None."""
     if mapping not in ("vector", "simt"):
-        return f"mapping is {mapping!r}; 'vector' and 'simt' are accepted"
+        return f"mapping is {shown(mapping)}; 'vector' and 'simt' are accepted"
     if choice not in CHOICES:
-        return f"barriers is {choice!r}; {', '.join(map(repr, CHOICES))} are accepted"
+        return f"barriers is {shown(choice)}; {', '.join(map(repr, CHOICES))} are accepted"
     if mapping == "vector" and (choice not in ("auto", "group") or subgroup is not None):
-        return f"barriers is {choice!r} and subgroup is {subgroup!r}; these apply only to mapping='simt'"
+        return f"barriers is {shown(choice)} and subgroup is {shown(subgroup)}; these apply only to mapping='simt'"
     return None
 
 
 def check_choice(profile: Profile, choice: str, subgroup: int | None, row: int, size: int) -> None:
     """Raise InvalidArgument or UnsupportedOnDevice if a requested lowering or subgroup size is impossible."""
     if choice not in CHOICES:
-        raise InvalidArgument(f"spec barriers is {choice!r}; {', '.join(map(repr, CHOICES))} are accepted")
+        raise InvalidArgument(f"spec barriers is {shown(choice)}; {', '.join(map(repr, CHOICES))} are accepted")
     sizes = subgroup_sizes(profile, row)
     if subgroup is not None:
         if isinstance(subgroup, bool) or not isinstance(subgroup, int) or subgroup < 1:
-            raise InvalidArgument(f"spec subgroup is {subgroup!r}; a positive integer is accepted")
+            raise InvalidArgument(f"spec subgroup is {shown(subgroup)}; a positive integer is accepted")
         known = (WARP,) if is_nvidia(profile) and size % WARP == 0 else sizes
         if subgroup not in known:
             raise UnsupportedOnDevice(

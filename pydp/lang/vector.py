@@ -83,9 +83,10 @@ class VectorFunction:
 def vector(function: Callable[..., Any]) -> VectorFunction:
     """Mark a function as a vector function: forall runs it for every index, and other vector functions may call it.
 
-    The mark is optional: both accept plain Python functions too. The function uses a subset of Python: numbers, tuples,
-    records, arrays passed as arguments; ``if``, ``for`` over range, ``while``; calls of other functions. Translation
-    raises VectorError, with the line, for anything else. :mod:`pydp.lang.ir.types` gives the type rules.
+    The mark is optional: forall and vector functions accept plain Python functions too. The function uses a subset of
+    Python: numbers, tuples, records, arrays passed as arguments; ``if``, ``for`` over range, ``while``; calls of other
+    functions. Translation raises VectorError, with the line, for anything else. :mod:`pydp.lang.ir.types` gives the
+    type rules.
 
     >>> @vector
     ... def square(x):
@@ -129,9 +130,9 @@ def private_field(*extents: Any, dtype: Any = None) -> Any:
 
 
 def group_barrier(width: Any = None) -> None:
-    """Wait for all lanes of the group; they then see each other's earlier writes.
+    """Wait for all lanes of the group. After the barrier, each lane sees the earlier writes of the others.
 
-    All lanes of the group, or with `width` all lanes of the block, must reach it.
+    All lanes of the group, or with `width` all lanes of the block, must reach the barrier.
 
     width: the lanes wait in blocks of `width` consecutive lanes; it must divide the size of the group.
 

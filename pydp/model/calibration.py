@@ -28,7 +28,7 @@ __all__ = ["Meter", "best_of", "measured"]
 
 _RUNS = 5
 _STEPS, _ROUNDS = 32, 8
-_OPERATIONS = 2.0 * 4 * _STEPS  # per work-item between two barriers
+_OPERATIONS = 2.0 * 4 * _STEPS  # operations of a work-item between two barriers
 _PASSES = 4
 _LAUNCHES, _PAUSE = 25, 2e-3  # number of launches for a median, and seconds between them
 

@@ -74,13 +74,15 @@ class Counts:
 
     def __post_init__(self) -> None:
         if not self.phases:
-            raise InvalidArgument("counts have no phase; at least one is needed")
+            raise InvalidArgument("phases is empty; at least one phase is needed")
         for phase in self.phases:
             _, groups, lanes, operations, share, read, written, cached, balance, launches, barriers, signals, *_ = phase
             if min(operations, read, written, cached, launches, barriers, signals) < 0 or groups < 1 or lanes < 1:
-                raise InvalidArgument(f"{phase} has a negative amount, or no groups")
+                raise InvalidArgument(
+                    f"{phase} is invalid: groups and lanes must be at least 1, and amounts at least 0"
+                )
             if not 0 < share <= 1 or balance < 1:
-                raise InvalidArgument(f"{phase} has an efficiency outside (0, 1] or a balance below 1")
+                raise InvalidArgument(f"{phase} is invalid: efficiency must be in (0, 1], and balance at least 1")
 
     @property
     def main(self) -> Phase:

@@ -13,7 +13,7 @@ from pydp.errors import InvalidArgument
 
 @dataclass
 class Explanation:
-    """What a call would run. ``str()`` gives a readable text.
+    """A description of the kernels that a call would run. ``str()`` gives a readable text.
 
     facts: named values (device, dtype, sizes, specialization, launch shape). choices: sentences, each with one decision
     and its reason. sources: the rendered kernels by name.

@@ -13,6 +13,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from itertools import product
 from typing import Any, ClassVar, TypeVar, cast
 
+from pydp.errors import shown
 from pydp.groups.barrier import why_not
 from pydp.model.counts import Counts
 from pydp.runtime.bounded import ABSENT
@@ -138,7 +139,7 @@ def field_error(spec: Any, accepted: Mapping[str, Accepted]) -> str | None:
     for name, (test, text) in accepted.items():
         value = getattr(spec, name)
         if not test(value):
-            return f"{name} is {value!r}; {text} accepted"
+            return f"{name} is {shown(value)}; {text} accepted"
     return why_not(spec.mapping, spec.barriers, spec.subgroup)
 
 

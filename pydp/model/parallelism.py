@@ -60,9 +60,9 @@ def parallelism(counts: Counts, structure: Structure, rates: Rates) -> dict[str,
         f"T_M = {seconds_text(memory_time(structure, program))}, T_C = {seconds_text(compute_time(structure, program))}"
     )
     return {
-        "parallelism": f"N = {warps:.3g} warps per multiprocessor; WMPD = {held:.3g} at once, limited by {by}; "
-        f"WCPD = {wcpd(structure, program):.3g}",
+        "parallelism": f"N = {warps:.3g} warps per multiprocessor; WMPD = {held:.3g} warps wait for memory at the same "
+        f"time, limited by {by}; WCPD = {wcpd(structure, program):.3g} warps compute during one memory access",
         "time model": f"{times} per warp: formula {formula}, at least {seconds_text(seconds)}",
-        "size model": f"groups of {best.best.block} work-items are best, {phase.lanes} are used; "
-        f"case {best.case}, {best.reason}",
+        "size model": f"groups of {best.best.block} work-items are best, {phase.lanes} are used; {best.reason} (case "
+        f"{best.case} of SPEC S5)",
     }

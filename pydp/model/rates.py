@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Rates:
         for item in fields(self):
             value = getattr(self, item.name)
             if item.name != "source" and not (isinstance(value, (int, float)) and 0 < value < 1e18):
-                raise InvalidArgument(f"{item.name} is {value!r}; a positive number is accepted")
+                raise InvalidArgument(f"{item.name} is {shown(value)}; a positive number is accepted")
 
     def operations(self, dtype: str) -> float:
         """Operations per second of a unit on `dtype` (a name). Pairs count as the slowest kind, records as integers."""
@@ -63,6 +63,10 @@ class Rates:
 def from_dict(values: Mapping[str, Any]) -> Rates:
     """The inverse of `Rates.as_dict`. Raises InvalidArgument for a missing, unknown or non-positive figure."""
     names = {item.name for item in fields(Rates)}
-    if set(values) != names or not isinstance(values.get("source"), str) or isinstance(values.get("units"), float):
-        raise InvalidArgument(f"rates have missing or unknown figures {sorted(set(values) ^ names)}, or a wrong type")
+    if set(values) != names:
+        raise InvalidArgument(f"rates have the figures {sorted(set(values))}; exactly {sorted(names)} are accepted")
+    if not isinstance(values["source"], str) or isinstance(values["units"], float):
+        raise InvalidArgument(
+            f"source is {values['source']!r} and units {values['units']!r}; a string and an integer are accepted"
+        )
     return Rates(**values)

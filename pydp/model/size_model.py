@@ -102,10 +102,10 @@ def _case(device: Structure, program: Analysis, best: Prediction, least: int, mo
     warps, parallel = best.warps, wmpd(device, program, best.grid)
     if is_memory_bound(device, program, best.grid):
         if count == most:
-            return "23b", "memory bound: the fewest, largest groups are best, the constraints' lower bound of groups"
+            return "23b", "memory bound: the largest groups that are allowed are best"
         if count == least:
-            return "23c", "memory bound: the most, smallest groups are best, the constraints' upper bound of groups"
-        return "23a", "memory bound: more groups cost memory parallelism, fewer leave a longer compute tail"
+            return "23c", "memory bound: the smallest groups that are allowed are best"
+        return "23a", "memory bound: more groups lower the memory parallelism, fewer groups compute longer at the end"
     if math.isclose(warps, parallel, rel_tol=1e-9):
-        return "24", "all groups are resident: up to the turning point, only starting groups costs time"
-    return "20", "computation hides memory: only starting groups costs time, so the fewest groups are best"
+        return "24", "all groups run at the same time, so more groups only add the time to start them"
+    return "20", "computation hides the memory accesses, so more groups only add the time to start them"

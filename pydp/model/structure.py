@@ -37,9 +37,9 @@ class Structure:
     def __post_init__(self) -> None:
         counts = (self.warp_size, self.sms, self.max_warps_per_sm, self.max_active_blocks_per_sm, self.min_block)
         if min(*counts, self.registers_per_sm, self.local_per_sm) < 1 or self.max_block < self.min_block:
-            raise InvalidArgument(f"{self} has a count below 1, or max_block is below min_block")
+            raise InvalidArgument(f"{self} is invalid: counts must be at least 1, and max_block at least min_block")
         if min(self.mem_cycle, self.comp_cycle, self.t_allo) < 0:
-            raise InvalidArgument(f"{self} has a negative time")
+            raise InvalidArgument(f"{self} is invalid: times must be at least 0")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Analysis:
     def __post_init__(self) -> None:
         counts = (self.mem_insts, self.comp_insts, self.registers_per_thread, self.local_per_thread)
         if self.threads < 1 or min(counts) < 0:
-            raise InvalidArgument(f"{self} has no work-items, or a negative count")
+            raise InvalidArgument(f"{self} is invalid: threads must be at least 1, and the other counts at least 0")
 
 
 def wmpd_registers(device: Structure, program: Analysis) -> float:

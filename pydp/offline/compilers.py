@@ -35,7 +35,7 @@ from pydp.runtime.programs.template import render
 VERSIONS = range(19, 23)
 PACKAGES = "clang-19 libclc-15"  # apt packages that work together (libclc-19 removes Mesa's OpenCL on Debian 12)
 _SECONDS = 120  # time limit of one compiler run
-_FORMAT = 4  # of the cached results
+_FORMAT = 4  # format version of the cached results
 _FOLDERS = ("/usr/lib/clc", "/usr/lib64/clc", "/usr/share/clc", "/usr/local/share/clc", "/usr/local/lib/clc")
 _TRIPLES = {"nvidia": "nvptx64-nvidia-nvcl", "amd": "amdgcn-amd-amdhsa"}
 _CAPTURED: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace", "timeout": _SECONDS}

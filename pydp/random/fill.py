@@ -41,7 +41,7 @@ class Draw:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a draw starts: the key, the first block, and the stream (the upper half of the counter)."""
+    """The start of a draw: the key, the first block, and the stream (the upper half of the counter)."""
 
     key: tuple[int, int]
     first: int

@@ -13,7 +13,7 @@ from pydp.algorithms.moves import flip, take
 from pydp.algorithms.pieces import after_events, buffer_limit, device_of, needed
 from pydp.algorithms.sort import argsort
 from pydp.dtypes import check_supported
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.random.fill import Draw, Place, fill, fill_in_parts
 from pydp.random.philox import WORD, philox
 from pydp.runtime.arrays.data import Array, FieldData
@@ -95,7 +95,7 @@ class Generator:
     @state.setter
     def state(self, value: Mapping[str, Any]) -> None:
         if not isinstance(value, Mapping) or value.get("bit_generator") != _NAME:
-            raise InvalidArgument(f"state is {value!r}; a state of a Generator is accepted")
+            raise InvalidArgument(f"state is {shown(value)}; a state of a Generator is accepted")
         try:
             low, high = (_in_range(word, "a word of key", 1 << 32) for word in value["key"])
             counter = _in_range(value["counter"], "counter", _STREAMS << 64)
@@ -116,7 +116,7 @@ class Generator:
         try:
             count = integer(blocks)
         except TypeError:
-            raise InvalidArgument(f"blocks is {blocks!r}; an integer is accepted") from None
+            raise InvalidArgument(f"blocks is {shown(blocks)}; an integer is accepted") from None
         self._take(count)
         return self
 
@@ -179,7 +179,9 @@ class Generator:
         with np.errstate(over="ignore", invalid="ignore"):
             width = last - first
         if not np.isfinite(width) or not np.isfinite(first):
-            raise InvalidArgument(f"low is {low!r} and high is {high!r}; numbers with a finite difference are accepted")
+            raise InvalidArgument(
+                f"low is {shown(low)} and high is {shown(high)}; numbers with a finite difference are accepted"
+            )
         return self._draw(_reals("random", kind, first, width), size, out, device, queue, wait_for)
 
     def normal(
@@ -200,7 +202,7 @@ class Generator:
         kind = _float(dtype, out)
         mean, deviation = _number(loc, "loc", kind), _number(scale, "scale", kind)
         if not deviation >= 0:
-            raise InvalidArgument(f"scale is {scale!r}; a number that is not negative is accepted")
+            raise InvalidArgument(f"scale is {shown(scale)}; a number that is not negative is accepted")
         return self._draw(_reals("normal", kind, mean, deviation), size, out, device, queue, wait_for)
 
     def standard_normal(
@@ -321,12 +323,12 @@ def default_rng(seed: Any = None) -> Generator:
 
 def _sequence(seed: Any) -> np.random.SeedSequence:
     if isinstance(seed, (bool, float)):
-        raise InvalidArgument(f"seed is {seed!r}; None, a non-negative integer or a sequence of them is accepted")
+        raise InvalidArgument(f"seed is {shown(seed)}; None, a non-negative integer or a sequence of them is accepted")
     try:
         return np.random.SeedSequence(seed)
     except (TypeError, ValueError):
         raise InvalidArgument(
-            f"seed is {seed!r}; None, a non-negative integer or a sequence of them is accepted"
+            f"seed is {shown(seed)}; None, a non-negative integer or a sequence of them is accepted"
         ) from None
 
 
@@ -337,7 +339,7 @@ def _in_range(value: Any, name: str, limit: int) -> int:
     except TypeError:
         number = -1
     if not 0 <= number < limit:
-        raise InvalidArgument(f"{name} is {value!r}; integers from 0 to {limit - 1} are accepted")
+        raise InvalidArgument(f"{name} is {shown(value)}; integers from 0 to {limit - 1} are accepted")
     return number
 
 
@@ -347,7 +349,7 @@ def _shape(size: Any, out: Any) -> tuple[int, ...]:
     try:
         shape = tuple(Extent(size))
     except TypeError:
-        raise InvalidArgument(f"size is {size!r}; None, an integer or a tuple of integers is accepted") from None
+        raise InvalidArgument(f"size is {shown(size)}; None, an integer or a tuple of integers is accepted") from None
     if out is not None and tuple(getattr(out, "shape", shape)) != shape:
         raise InvalidArgument(f"size is {shape}, but out has shape {tuple(out.shape)}; equal shapes are accepted")
     return shape
@@ -357,7 +359,7 @@ def _dtype(dtype: Any) -> np.dtype:
     try:
         return np.dtype(dtype)
     except TypeError:
-        raise InvalidArgument(f"dtype is {dtype!r}, which is not a dtype; NumPy dtypes are accepted") from None
+        raise InvalidArgument(f"dtype is {shown(dtype)}, which is not a dtype; NumPy dtypes are accepted") from None
 
 
 def _check_out_dtype(kind: np.dtype, out: Any) -> None:
@@ -391,7 +393,7 @@ def _number(value: Any, name: str, kind: np.dtype) -> Any:
         with np.errstate(over="ignore"):
             return given.astype(kind)[()]
     except TypeError:
-        raise InvalidArgument(f"{name} is {value!r}; a real number is accepted") from None
+        raise InvalidArgument(f"{name} is {shown(value)}; a real number is accepted") from None
 
 
 def _reals(which: str, kind: np.dtype, low: Any, step: Any) -> Draw:
@@ -403,7 +405,7 @@ def _integers(low: Any, high: Any, kind: np.dtype, endpoint: bool) -> Draw:
     try:
         first, last = (0, integer(low)) if high is None else (integer(low), integer(high))
     except TypeError:
-        raise InvalidArgument(f"low is {low!r} and high is {high!r}; integers are accepted") from None
+        raise InvalidArgument(f"low is {shown(low)} and high is {shown(high)}; integers are accepted") from None
     last -= not endpoint
     least, most = (0, 1) if kind.kind == "b" else (int(np.iinfo(kind).min), int(np.iinfo(kind).max))
     if last < first:

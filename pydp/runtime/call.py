@@ -372,12 +372,12 @@ class Call:
         operand.buffer = self.scratch(operand.nbytes)
         return operand
 
-    def copy(self, source: Operand, target: Operand, turning: TransposeTiling | None = None) -> None:
+    def copy(self, source: Operand, target: Operand, tiling: TransposeTiling | None = None) -> None:
         """Enqueue ``target[...] = source`` (broadcast, converted to the target's dtype, any strides).
 
-        turning: the tiling used if source and target are contiguous along different axes; None: the default tiling.
+        tiling: the tiling used if source and target are contiguous along different axes; None: the default tiling.
         """
-        elementwise.copy(self, source, target, turning)
+        elementwise.copy(self, source, target, tiling)
 
     def fetch(self, operand: Operand) -> np.ndarray:
         """Copy a C-contiguous operand to the host and wait for it. Meant for small data such as counts."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime import forks
 from pydp.runtime.arrays.data import Array, FieldData, WrappedArray, device_of_array
 from pydp.runtime.arrays.self_overlap import overlaps_itself
@@ -115,7 +115,7 @@ def check_events(wait_for: Any) -> list[cl.Event]:
     forks.raise_if_lost()
     events = [wait_for] if isinstance(wait_for, cl.Event) else wait_for
     if not isinstance(events, (list, tuple)) or not all(isinstance(event, cl.Event) for event in events):
-        raise InvalidArgument(f"wait_for is {wait_for!r}; a pyopencl.Event or a list of them is accepted")
+        raise InvalidArgument(f"wait_for is {shown(wait_for)}; a pyopencl.Event or a list of them is accepted")
     for event in events:
         if not isinstance(event, cl.UserEvent):
             event.get_info(cl.event_info.COMMAND_QUEUE).flush()

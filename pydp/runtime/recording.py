@@ -28,12 +28,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyopencl as cl
+import pyopencl.array as cl_array
 
 from pydp.errors import InvalidArgument
 from pydp.runtime.arrays.data import Array, FieldData, WrappedArray
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.drivers.devices import Device, from_queue
 from pydp.runtime.drivers.devices import device as find_device
+from pydp.runtime.forks import raise_if_lost
 from pydp.runtime.memory.deferred_release import release_pending
 from pydp.runtime.memory.host_memory import (
     IN_PLACE,
@@ -46,7 +48,7 @@ from pydp.runtime.memory.host_memory import (
     make_visible,
 )
 from pydp.runtime.memory.scratch import pool_of, size_class
-from pydp.runtime.memory.storage import Storage, memory_of
+from pydp.runtime.memory.storage import Storage, check_alive, memory_of
 from pydp.runtime.placement import in_order
 from pydp.runtime.programs.program import PreparedLaunch
 from pydp.space import Extent, Grid, Index
@@ -60,10 +62,10 @@ _PLAIN = frozenset((str, int, bool, type(None), BuiltinFunctionType, np.ufunc))
 _SEQUENCES = frozenset((tuple, list, Extent, Index))
 _PLACES = frozenset(("device", "queue", "wait_for"))  # arguments that select where and when a call runs
 _NEVER = "cannot be recorded"
-_MOST_SEEN = 512  # calls that were made once
-_MOST_ITEMS = 16  # of a sequence in a key; longer ones may be data
-_MOST_VALUES = 256  # in a key, with the items of nested sequences; a list may contain itself
-# What a call returns:
+_MOST_SEEN = 512  # hashes of calls that a device remembers; such a call is recorded when it occurs again
+_MOST_ITEMS = 16  # items of a sequence in a key, at most; longer sequences may be data
+_MOST_VALUES = 256  # values in a key, at most, with the items of nested sequences; a list may contain itself
+# The kinds of results of a call:
 _ONE, _SEVERAL, _SCALAR, _SCALARS, _EVENT, _NOTHING = "one", "several", "scalar", "scalars", "event", "nothing"
 _FIXED = (np.generic, cl.LocalMemory)  # arguments of kernels that a recording may hold
 _Content = tuple[Hashable, Iterable[Any]]
@@ -78,7 +80,7 @@ _current = _Local()
 
 
 class Recorder:
-    """What one call enqueues, noted by its Call. `valid` turns False for what a recording cannot repeat.
+    """The commands that one call enqueues, noted by its Call. `valid` turns False if a recording cannot repeat them.
 
     A repeated call has a list of all buffers and numbers that its launches need: first the buffers of its arrays, then
     those of new results, scratch memory and providers. A slot is a position in this list.
@@ -112,7 +114,7 @@ class Recorder:
         """Note the buffer of an array that the caller gave."""
         given = value.given if isinstance(value, FieldData) else value
         at = _position(given, self._arrays)
-        if at is None or (isinstance(value, np.ndarray) and not _lies_in_place(value, operand)):
+        if at is None or (isinstance(value, np.ndarray) and not _is_used_in_place(value, operand)):
             self.valid = False
             return
         self.uses_layout(given)
@@ -126,7 +128,7 @@ class Recorder:
     def output(self, operand: Operand, like: FieldData | None) -> None:
         """Note the buffer of a new result; like: the array whose kind it has, None for a NumPy array."""
         at = 0 if like is None else _position(like.given, self._arrays)
-        if at is None or (like is None and not _lies_in_place(operand.result, operand)):
+        if at is None or (like is None and not _is_used_in_place(operand.result, operand)):
             self.valid = False
         self._like = at or 0
         self._outputs.append((operand, self._slot(operand.buffer)))
@@ -210,7 +212,7 @@ def _is_scalar_of(returned: Any, result: Any) -> bool:
     return isinstance(returned, np.generic) and isinstance(result, np.ndarray) and not result.ndim
 
 
-def _lies_in_place(array: np.ndarray, operand: Operand) -> bool:
+def _is_used_in_place(array: np.ndarray, operand: Operand) -> bool:
     """Whether the operand is the array's own memory, from its lowest to its highest address, and not a copy of it."""
     if not array.size or operand.owner is not array or not operand.buffer.flags & cl.mem_flags.USE_HOST_PTR:
         return False
@@ -237,7 +239,7 @@ class Recording:
     outputs: (shape, strides, dtype, bytes, slot) of the new results. like: the position of the array whose kind they
     have. scratch: (size class, slot).
     written: whether kernels write each array. mapped: (slot, bytes) of NumPy memory that kernels write and that must be
-    mapped to be complete. spans: (position in the arrays, *`_span`) of each NumPy array, once. apart: positions of
+    mapped to be complete. spans: (position in the arrays, *`_span`) of each NumPy array, once. disjoint: positions of
     NumPy arrays that must not overlap, because one of them is written.
     template: the list that launches take (see Recorder) without buffers, and the numbers 0, 1, 2, ...
     """
@@ -253,7 +255,7 @@ class Recording:
     written: list[bool]
     mapped: list[tuple[int, int]]
     spans: list[tuple[int, int, int, int, bool]]
-    apart: list[tuple[int, int]]
+    disjoint: list[tuple[int, int]]
 
     def run(self, device: Device, queue: Any, arrays: list[Any], fields: list[FieldData]) -> Any:
         """Enqueue the launches; returns the result, or NotImplemented for NumPy memory that kernels cannot use.
@@ -335,7 +337,7 @@ class Recording:
 
     def _take_host(self, device: Device, arrays: Sequence[np.ndarray], given: list[Any]) -> bool:
         """Make the buffers over the arrays' memory; False if kernels cannot use it."""
-        for at, other in self.apart:
+        for at, other in self.disjoint:
             if np.may_share_memory(arrays[at], arrays[other]):  # compares the bounds only
                 return False
         context = device.context
@@ -391,6 +393,7 @@ def recorded(
                     return result
             elif known is None and seen_before(device, key):
                 return _record(functools.partial(function, *args, **named), device, key, arrays)
+        check_memory((*args, *named.values()))
         if _current.recorder is None:
             return function(*args, **named)
         # This call runs in a finalizer or a signal handler that interrupts a call which is about to begin; the recorder
@@ -402,6 +405,17 @@ def recorded(
             _current.recorder = outer
 
     return repeated
+
+
+def check_memory(values: Iterable[Any]) -> None:
+    """Raise InvalidArgument if a pyopencl Array among the arguments of a call has been released, whatever the argument:
+    comparing such an array with an option, or printing it, would use its memory. Raises NoUsableDevice in a child
+    process that must not use its driver."""
+    for value in values:
+        for one in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(one, cl_array.Array):
+                raise_if_lost()
+                check_alive(one.base_data, one.context, "a pyopencl Array")
 
 
 def seen_before(device: Device, key: Hashable) -> bool:

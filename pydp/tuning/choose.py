@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.model.family import Choice, Family, Problem, ProblemFound, SpecProbe, cached_plan, forget
 from pydp.model.modelled import Provider, by_model, of_providers, untuned
 from pydp.runtime.drivers.devices import Device
@@ -73,7 +73,7 @@ def _of_caller(family: Family, device: Device, problem: Problem, spec: Any) -> C
         return Choice(_replaced(family, device, problem, spec), "caller", "given as spec=")
     if not isinstance(spec, family.spec_type):
         raise InvalidArgument(
-            f"spec is {spec!r}; None, a {family.spec_type.__name__} or a mapping of its fields is accepted"
+            f"spec is {shown(spec)}; None, a {family.spec_type.__name__} or a mapping of its fields is accepted"
         )
     why = _why_not(family, device, problem, spec)
     if why is not None:

@@ -92,7 +92,7 @@ class Store:
         self._lock = fork_safe(threading.RLock())  # reentrant: a finalizer or a signal handler may read the store
         self._stamp: tuple[int, int, int] | None = None
         self._trials: Trials = {}
-        self._settled: dict[ShapeClass, object] = {}  # classes whose trials in the file are to be removed
+        self._replaced: dict[ShapeClass, object] = {}  # classes whose trials in the file are to be removed
         self._unsaved: Trials = {}  # trials to be added then
 
     def trials(self, shape: ShapeClass | None = None) -> list[Trial]:
@@ -111,14 +111,14 @@ class Store:
         """Add trials to those of other processes. Return False if they are kept for this process only."""
         return self._change(None, trials)
 
-    def settle(self, shape: ShapeClass, trials: Iterable[Trial]) -> bool:
+    def replace_class(self, shape: ShapeClass, trials: Iterable[Trial]) -> bool:
         """Replace all trials of a shape class. Return False if they are kept for this process only."""
         return self._change(shape, trials)
 
     def keep(self) -> bool:
         """Try again to write unsaved trials. Return whether all trials of this process are on disk."""
         with self._lock:
-            waiting = bool(self._unsaved or self._settled)
+            waiting = bool(self._unsaved or self._replaced)
         return not waiting or self.add([])
 
     def _change(self, gone: ShapeClass | None, trials: Iterable[Trial]) -> bool:
@@ -126,7 +126,7 @@ class Store:
         found = list(trials)
         with self._lock:
             if gone is not None:
-                self._settled[gone] = object()
+                self._replaced[gone] = object()
                 self._unsaved = {identity: one for identity, one in self._unsaved.items() if one.shape != gone}
             self._unsaved.update({one.identity: one for one in found})
             saved = self._save()
@@ -144,7 +144,7 @@ class Store:
             with lock:
                 if not self._refresh(anew=True):  # read first, so that results of other processes are not lost
                     return False
-                settled, unsaved, merged = dict(self._settled), dict(self._unsaved), self._merged()
+                replaced, unsaved, merged = dict(self._replaced), dict(self._unsaved), self._merged()
                 saved = atomic_write(self.path, dump(self.device_info, merged.values()))
         except Timeout:
             log_once(f"{self.path} is locked for over {LOCK_SECONDS:.0f} s; results are kept for this process only")
@@ -155,15 +155,15 @@ class Store:
             return False
         if saved:  # a finalizer or a signal handler may have added changes meanwhile
             self._trials = merged
-            self._settled = {one: mark for one, mark in self._settled.items() if settled.get(one) is not mark}
+            self._replaced = {one: mark for one, mark in self._replaced.items() if replaced.get(one) is not mark}
             self._unsaved = {one: trial for one, trial in self._unsaved.items() if unsaved.get(one) is not trial}
             self._stamp = stamp(self.path)
         return saved
 
     def _bound_unsaved(self) -> None:
         """Forgets the oldest of too much that cannot be written."""
-        while len(self._settled) > _MOST_UNSAVED:
-            del self._settled[next(iter(self._settled))]
+        while len(self._replaced) > _MOST_UNSAVED:
+            del self._replaced[next(iter(self._replaced))]
         if len(self._unsaved) > _MOST_UNSAVED:
             log_once(f"{self.path} cannot be written; of over {_MOST_UNSAVED} results the oldest are forgotten")
         while len(self._unsaved) > _MOST_UNSAVED:
@@ -171,7 +171,7 @@ class Store:
 
     def _merged(self) -> Trials:
         """The file's trials with this process's unsaved changes."""
-        kept = {identity: trial for identity, trial in self._trials.items() if trial.shape not in self._settled}
+        kept = {identity: trial for identity, trial in self._trials.items() if trial.shape not in self._replaced}
         return {**kept, **self._unsaved}
 
     def _refresh(self, anew: bool = False) -> bool:

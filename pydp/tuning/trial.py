@@ -32,7 +32,7 @@ WARM = 2e-2  # calls of at least so many seconds use more memory than caches hol
 _ROUNDS, _RACE_SECONDS = 7, 1.0
 _SHORT_SECONDS = 0.4  # least time to compare short calls: their samples scatter by 20%, so seven are too few
 _STOPPING = 5.0  # seconds that an interrupted candidate may take to stop
-_SHARES = (0.55, 0.8)  # of a class's largest size: a winner must not be slower there either
+_SHARES = (0.55, 0.8)  # other sizes, as shares of a class's largest size: a winner must not be slower there either
 _Result = TypeVar("_Result")
 _threads: WeakSet[threading.Thread] = WeakSet()  # of `within`
 

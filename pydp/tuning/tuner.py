@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydp.errors import InvalidArgument, PydpError
+from pydp.errors import InvalidArgument, PydpError, shown
 from pydp.model.calibration import calibrated, kept
 from pydp.model.modelled import applies
 from pydp.model.ranking import rank
@@ -110,7 +110,7 @@ def tune(
     >>> pydp.tune(pydp.matmul, a, b, budget=30)          # doctest: +SKIP
     """
     if not isinstance(budget, (int, float)) or isinstance(budget, bool) or not budget > 0:
-        raise InvalidArgument(f"budget is {budget!r}; a positive number of seconds is accepted")
+        raise InvalidArgument(f"budget is {shown(budget)}; a positive number of seconds is accepted")
     return _Search(Subject(fn, args, kw), float(budget), progress).result(again)
 
 
@@ -137,7 +137,7 @@ class _Search:
         if before is not None and usable and not again:
             return Tuning(self.shape, self.device.name, spec, before.ratio or 1.0, kept=self.store.keep(), known=True)
         if again:
-            self.journal.settle(self.shape, [])
+            self.journal.replace_class(self.shape, [])
         self.earlier = self.store.trials(self.shape)
         try:
             found = self._run([] if again else [one for one in self.store.trials(self.shape) if one.ratio is None])
@@ -178,7 +178,7 @@ class _Search:
                 spec = steps.send(self._ratio(spec))
         except StopIteration:
             pass
-        return self._settled()
+        return self._finish()
 
     def _ratio(self, spec: Any) -> float | None:
         """The ratio of a candidate's time to the baseline's, known or measured now; None if it failed."""
@@ -245,7 +245,9 @@ class _Search:
             trial = Trial(self.shape, fields, None, str(error))
             if error.stuck:
                 self._write(trial)
-                raise Stuck(f"{spec}: {error} and still runs; start the process again to continue without it") from None
+                raise Stuck(
+                    f"{spec}: {error}, and it is still running; start the process again to continue without it"
+                ) from None
             return trial
         except Exception as error:
             return Trial(self.shape, fields, None, _reason(error))
@@ -270,11 +272,13 @@ class _Search:
             self.failures.append(self._write(trial))
             self.ratios.pop(spec, None)
             if isinstance(error, TooLong) and error.stuck:
-                raise Stuck(f"{spec}: {error} at another size and still runs; start the process again") from None
+                raise Stuck(
+                    f"{spec}: {error} at another size, and it is still running; start the process again"
+                ) from None
             return False
         return True
 
-    def _settled(self) -> Tuning:
+    def _finish(self) -> Tuning:
         """Compare the best few with the untuned choice for the last time, and store the result."""
         base = self.baseline.spec
         best = sorted(self.ratios, key=lambda spec: self.ratios[spec])
@@ -290,12 +294,12 @@ class _Search:
                 winner, ratio = spec, measured.worse
         mine = {one.identity: one for one in (Trial(self.shape, fields_of(winner), ratio), *self.failures)}
         theirs = [one for one in self._meanwhile() if one.identity not in mine]
-        kept = self.store.settle(self.shape, [*theirs, *mine.values()])
+        kept = self.store.replace_class(self.shape, [*theirs, *mine.values()])
         for one in theirs:
             if one.ratio is not None and one.ratio < ratio:
                 winner, ratio = rebuild(self.family.spec_type, one.spec), one.ratio
         if kept:  # else the next search uses the journal
-            self.journal.settle(self.shape, [])
+            self.journal.replace_class(self.shape, [])
         reread()
         forget()
         tried = len(self.ratios) + len(self.failures)

@@ -1,4 +1,4 @@
-"""What a report says about its device, and how the worker finds the device.
+"""The description of the device in a report, and how the worker finds the device.
 
 A process of its own looks for the device and ends: a context that stayed open here would take memory, and on a GPU in
 the mode EXCLUSIVE_PROCESS no worker could open another.
@@ -28,13 +28,14 @@ _NO_OPENCL = (
 _COMMAND = "from pydp.verify.about import main; main()"
 _EVIDENCE = "from pydp.verify.about import gather; gather()"
 _MARK = "pydp-verify-about:"
-_SECONDS = 180.0  # at most, to import, list the devices and probe one
-_LEAST_SECONDS = 30.0  # for the same, and for `evidence`, also in a run that has fewer
+_SECONDS = 180.0  # maximum seconds to import pydp, list the devices and probe one
+_LEAST_SECONDS = 30.0  # seconds for the same, and for `evidence`, even if the run has fewer left
 _EXIT_SECONDS = 5.0
 
 
 def about(which: str | None, pack: Path | None, seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The result of :func:`found`, from another process. Raises what `found` raises. seconds: what the run has left."""
+    """The result of :func:`found`, from another process. Raises the errors of `found`. seconds: of the run that
+    are left."""
     limit = min(_SECONDS, max(_LEAST_SECONDS, seconds - _LEAST_SECONDS))
     answers, fault = _answers(limit, _COMMAND, json.dumps([which, str(pack.absolute()) if pack is not None else None]))
     if not answers:
@@ -69,9 +70,9 @@ def _say(answer: Any) -> None:
 
 
 def evidence(seconds: float) -> dict[str, Any]:
-    """What another process finds without a usable device: versions, OpenCL's devices, the lines of `pydp doctor`.
+    """The facts from another process if no device is usable: versions, OpenCL's devices, the lines of `pydp doctor`.
 
-    seconds: what the run has left.
+    seconds: the time that the run has left.
     """
     answers, fault = _answers(min(_SECONDS, max(_LEAST_SECONDS, seconds)), _EVIDENCE)
     found = dict(answers)
@@ -102,7 +103,7 @@ def main() -> None:
 
 
 def found(which: str | None, pack: Path | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(what the worker gets, the head of the report) for a device, or for the GPU that a pack runs on.
+    """(the arguments of the worker, the head of the report) for a device, or for the GPU that a pack runs on.
 
     Raises NoUsableDevice. If CUDA's driver is here without OpenCL, its message or the head's "note" says what to do.
     """

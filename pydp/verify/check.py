@@ -31,7 +31,7 @@ class Wrong(PydpError):
 
 @dataclass(frozen=True)
 class Context:
-    """What a check may use: the device (a `Device`, or a `Gpu` of pydp.verify.pack), and the seconds that it may take.
+    """The arguments of a check: the device (a `Device`, or a `Gpu` of pydp.verify.pack), and its time limit in seconds.
 
     pack: the folder of compiled kernels if the checks launch them through CUDA, else None. rates: those that checks
     measured before, by stage and check, as "d copy kernel".
@@ -108,7 +108,7 @@ class Limit:
         return self._without_builds() <= 0
 
     def _without_builds(self) -> float:
-        """What is left of the limit; infinite during a build."""
+        """The seconds that are left of the limit; infinite during a build."""
         return math.inf if self._builds else self._began + self._limit + self._spent - time.monotonic()
 
 

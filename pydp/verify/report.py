@@ -23,7 +23,7 @@ from pydp.verify.text import line, speedup
 
 SCHEMA = "pydp-verify-1"
 NO_INTERFACE = "none"  # in place of the interface, if no device was usable
-MOST_ATTEMPTS = 3  # of a check; a check that takes the whole command with it each time has failed
+MOST_ATTEMPTS = 3  # attempts at a check, at most; a check that takes the whole command with it each time has failed
 _FINAL = ("passed", "failed", "skipped")
 
 

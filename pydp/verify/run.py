@@ -31,7 +31,7 @@ from pydp.verify.worker import MARK
 
 COMMAND = "from pydp.verify.worker import main; main()"
 _EXIT_SECONDS = 5.0
-_START_SECONDS = 180.0  # to import, list the devices and probe one
+_START_SECONDS = 180.0  # seconds to import pydp, list the devices and probe one
 _MOST_STARTS = 2  # failed starts in a row
 _START_AND_END = 20.0  # seconds of a run that has one check left, beside the check
 _RESERVE = 5.0  # seconds of the whole time for what comes before and after the stages
@@ -230,7 +230,7 @@ class Run:
     def _start(self, deadline: float) -> None:
         """Have a worker that accepts checks. Raises NotStarted; after some failures in a row, without another try."""
         if self._starts_failed == _MOST_STARTS:
-            raise NotStarted(f"the process of the checks did not start {_MOST_STARTS} times in a row")
+            raise NotStarted(f"the process of the checks failed to start {_MOST_STARTS} times in a row")
         if self._worker is None:
             self._worker = Worker(self.arguments, self.command)
         end = self._worker.began + _START_SECONDS

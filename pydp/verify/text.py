@@ -7,7 +7,7 @@ from typing import Any
 
 _HIDDEN = ("predicted", "measured / default", "seconds", "versions", "doctor", "failures", "spec", "size",
            "devices of peers", "spec from", "OpenCL")  # fmt: skip
-_MOST_NAMES = 6  # of checks in one row
+_MOST_NAMES = 6  # names of checks in one row
 
 
 def line(result: dict[str, Any]) -> str:

@@ -72,7 +72,7 @@ class _Watch:
         """A function that builds a kernel, and announces its begin and end during a check."""
 
         @functools.wraps(build)
-        def told(*args: Any, **options: Any) -> Any:
+        def announcing(*args: Any, **options: Any) -> Any:
             limit = self._limit
             if limit is None:
                 return build(*args, **options)
@@ -82,7 +82,7 @@ class _Watch:
             finally:
                 self._change(limit, -1)
 
-        return told
+        return announcing
 
     def _change(self, limit: Limit, change: int) -> None:
         if limit is self._limit:  # else a thread that the check left behind builds
@@ -112,4 +112,6 @@ def _device(uid: str, number: int, pack: str | None) -> Any:
     equal = [one for one in all_devices() if one.uid == uid]
     if number < len(equal):
         return equal[number]
-    raise InvalidArgument(f"a new process does not list the device {uid!r}; the devices of `pydp devices` are accepted")
+    raise InvalidArgument(
+        f"the process of the checks does not find the device {uid!r}; devices that `pydp devices` lists are accepted"
+    )

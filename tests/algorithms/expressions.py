@@ -140,7 +140,7 @@ def usual(*names: str) -> str:
 
 
 def _exact(function: Any, result: np.ndarray, *data: np.ndarray) -> np.ndarray:
-    """Where a float result is exact, so that contraction and the rounding of quotients change nothing."""
+    """A mask of the exact float results, which contraction and the rounding of quotients do not change."""
 
     def one(got: float, *given: float) -> bool:
         if not all(map(math.isfinite, (got, *given))):  # one driver folds products with 0 whatever the other operand
@@ -317,7 +317,7 @@ class Expressions:
         return self.made(text, level, name, data, left, right, known=known & ~_tiny(data))
 
     def extreme(self, depth: int, width: int) -> Value:
-        """The smallest integer by what may be -1, of constants: a quotient that C leaves undefined."""
+        """The smallest integer divided by a constant that may be -1: a quotient that C leaves undefined."""
         if width == 2:
             return self.any(0, 2)
         left = self.constant()
@@ -541,7 +541,7 @@ class Expressions:
 
 
 def _tiny(data: np.ndarray) -> np.ndarray:
-    """Where a device may have flushed the value to 0."""
+    """A mask of the values that a device may have flushed to 0."""
     with np.errstate(all="ignore"):
         return (data != 0) & (np.abs(data) < 1e-30) if data.dtype.kind == "f" else np.zeros(data.shape, bool)
 

@@ -178,7 +178,7 @@ PROGRAM = Path(__file__).parent / "run_distinct.py"
 @pytest.mark.huge
 @pytest.mark.parametrize("what", ["operators", "functions", "shapes", "grids"])
 def test_twenty_thousand_leave_memory_flat(device: Any, what: str) -> None:
-    """Within a tenth of what it was after the first tenth of the calls, and what the driver itself loses of programs:
+    """Within a tenth of the memory after the first tenth of the calls, and the memory that the driver itself leaks:
     PoCL 3.1 does not free some 20 KB of each, with pyopencl alone too."""
     count, lost = 20000, 0.0
     if what in ("operators", "functions"):

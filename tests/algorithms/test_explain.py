@@ -57,7 +57,7 @@ def test_what_the_call_refuses_is_refused(device: Any, fn: Any, named: dict[str,
 
 
 def shifted(idx: Any, out: Any, x: Any) -> None:
-    """No lane needs what another one writes, unless out and x share memory."""
+    """No lane reads elements that another lane writes, unless out and x share memory."""
     value = x[63 - idx.local[0]]
     pydp.group_barrier()
     out[idx.local[0]] = value
@@ -65,7 +65,7 @@ def shifted(idx: Any, out: Any, x: Any) -> None:
 
 @pytest.fixture
 def launched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any, Any]]:
-    """What is launched: the kernels' texts and their sizes."""
+    """The launches: the kernels' texts and their sizes."""
     found: list[tuple[str, Any, Any]] = []
     launch = Call.launch
 

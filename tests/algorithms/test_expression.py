@@ -149,7 +149,7 @@ def test_members_that_no_value_has(text: str) -> None:
 @pytest.mark.parametrize("text", ["a.pair", "a.vector", "a.vector.xy", "(float2)(a.s0)"])
 def test_results_of_another_type(text: str) -> None:
     fields = {"pair": "a.pair", "vector": "a.vector", "é": "a.é", "s0": text}
-    with pytest.raises(InvalidArgument, match=r"column 1: it gives .* uchar is needed"):
+    with pytest.raises(InvalidArgument, match=r"column 1: the expression gives .*, which does not convert to uchar; "):
         operator_text(fields, RECORD)
     with pytest.raises(InvalidArgument, match="record"):
         operator_text(text, RECORD)

@@ -26,7 +26,7 @@ def _combined(x: np.ndarray, y: np.ndarray, op: Any) -> np.ndarray:
 
 
 def _written(x: np.ndarray, op: Any) -> np.ndarray:
-    """The scan of `x`; both of two outputs must be written whole, whatever was in them before."""
+    """The scan of `x`; both of two outputs must be written completely, for any earlier content."""
     found = []
     for fill in (0x11, 0x22):
         out = np.frombuffer(bytes([fill]) * x.nbytes, x.dtype).copy()

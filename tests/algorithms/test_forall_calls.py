@@ -39,7 +39,7 @@ def lift(idx, a, out):
 
 
 def test_views_of_views(device):
-    """NumPy's own views say what every composition means; device data goes the same way."""
+    """NumPy's own views give the expected result of every composition, also for device data."""
 
     @settings(max_examples=30)
     @given(st.integers(0, 2**31))

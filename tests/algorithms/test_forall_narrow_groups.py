@@ -12,7 +12,7 @@ from pydp import forall, group_barrier, local_field
 
 @pydp.vector
 def counting(idx, counts, lanes, skipping, rounds):
-    """Adds to a count on both sides of a uniform condition, one of which has a loop, after a barrier."""
+    """Adds to a count in both branches of a uniform condition, after a barrier; one branch has a loop."""
     mirror = local_field(np.int32, 16)
     lane = idx.local[0] + idx.local[1]
     mirror[lane] = lane

@@ -110,7 +110,7 @@ def _sums(idx, out, x, y):
 
 
 def test_overlaps_of_arrays_that_are_only_read_are_not_searched(device, monkeypatch):
-    """The product of a matrix with itself pays nothing for what its two operands share."""
+    """The product of a matrix with itself has no cost for the memory that its two operands share."""
     monkeypatch.setattr(aliases, "_aliases", lambda *_: pytest.fail("overlaps were searched"))
     x, out = np.arange(5), np.zeros(4, int)
     pydp.forall(4, _sums, out, x, x[::-1], device=device)

@@ -30,7 +30,7 @@ RECORD = np.dtype([("a", "f4"), ("b", "f4")])
 
 
 class Solver:
-    """What a user's program may have many of, each large."""
+    """A large object; a user's program may have many of them."""
 
     def __init__(self, scale: float) -> None:
         self.scale = scale
@@ -38,7 +38,7 @@ class Solver:
 
 
 def alive(call: Callable[[Solver], Any], count: int = 3) -> int:
-    """How many of `count` solvers live on after each was used in a call."""
+    """The number of `count` solvers that stay alive after each was used in a call."""
     gone = []
     for number in range(count):
         solver = Solver(float(number + 1))
@@ -54,7 +54,7 @@ def closure(solver: Solver) -> Callable[..., Any]:
 
 
 def argument(solver: Solver) -> Callable[..., Any]:
-    """The object itself is read, and what it has for attributes: one is a function that reads it, one a class."""
+    """The function reads the object itself and its attributes: one is a function that reads it, one a class."""
 
     class Local:
         owner = solver

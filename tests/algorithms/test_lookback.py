@@ -27,7 +27,7 @@ WORDS["long16"] = np.dtype(cl.cltypes.long16)
 
 
 def _look(device: Any, made: Any, state: np.ndarray, tag: int, place: tuple[int, int], value: np.ndarray) -> Any:
-    """(what `peek` found, the value, the slots) after `value` was published there (not for a tag below 0)."""
+    """(the result of `peek`, the value, the slots) after `value` was published there (not for a tag below 0)."""
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
     buffers = [cl.Buffer(device.context, flags, hostbuf=one) for one in (state, value, np.zeros(1, np.int32))]
     writes = np.int32(tag > 0)
@@ -81,7 +81,7 @@ def test_a_slot_whose_words_are_not_all_there_is_none(device: Any, name: str, wi
     ],
 )
 def test_a_wait_in_place_ends_with_the_right_prefix(device: Any, name: str, owner: str, head: bool) -> None:
-    """Whatever the neighbour has done with its elements by then, and when; a second look finds what was published."""
+    """The predecessor may have changed its elements at any time; a second look finds the published value."""
     if device.profile.loop_limit is not None and name != "int":
         pytest.skip("the driver loses vectors in these loops; look-back is refused there")
     dtype = WORDS[name]

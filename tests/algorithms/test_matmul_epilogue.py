@@ -257,7 +257,7 @@ def test_arrays_larger_than_a_buffer(device: Any, monkeypatch: Any) -> None:
         ((capped, None), r"epilogue\[1\] is None"),
         ((capped, "three"), r"epilogue\[1\]"),
         ((capped, 1j), r"epilogue\[1\] is 1j, but the result is float32; a real number is accepted"),
-        ("max(x + bias, 0)", r"the epilogue uses bias, but only x \(the result\) is given; pass .*'bias'"),
+        ("max(x + bias, 0)", r"the epilogue uses bias, but its names are x \(the result\); pass .*'bias'"),
         (("x + y", np.zeros(3)), r"one dict of operands by their names"),
         (("x", {"y": 1}), r"the epilogue has the operand y, which the expression 'x' does not use"),
         (("x + n * n", {"n": 2**40}), r"the integer [0-9]* is computed in int64"),

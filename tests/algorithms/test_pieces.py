@@ -267,7 +267,7 @@ def test_wrong_products_are_refused(small: Any) -> None:
             pydp.matmul(*arguments, **named)
 
 
-# --- what all have in common -----------------------------------------------------------------------------
+# --- tests of all algorithms -----------------------------------------------------------------------------
 
 
 def test_no_buffer_exceeds_the_limit(small: Any, monkeypatch: Any) -> None:

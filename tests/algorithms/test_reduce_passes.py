@@ -17,7 +17,7 @@ pytestmark = pytest.mark.host
 
 
 def _play(step: Pass, memory: list[str]) -> list[str]:
-    """What a pass writes, folding by joining strings. The rows of a work-item (`each`) change nothing here."""
+    """The results of a pass that folds by joining strings. The rows of a work-item (`each`) change nothing here."""
     result = []
     columns, column_step = step.columns or (1, 0)
     for part in range(step.parts):

@@ -1,4 +1,4 @@
-"""What scan refuses, what it explains, and arrays larger than a device's largest buffer."""
+"""Arguments that scan refuses, its explanation, and arrays larger than a device's largest buffer."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_two_buffers_over_the_same_memory_are_one_array(device):
     x.fill(1)
     call = Call.begin({"x": x}, out=y)
     result = call.output((1 << 17,), np.int32)
-    # A kernel that is told of two arrays may read again what it has overwritten.
+    # A kernel that gets one array under two names may read an element again after it has overwritten it.
     assert resolve_aliasing(call, call.input("x"), None, None, result)[0].buffer is result.buffer
     pydp.scan(x, out=y)
     assert np.array_equal(x.get(), np.arange(1, (1 << 17) + 1))

@@ -254,7 +254,7 @@ def test_partitions_that_publish_nothing(device, mapping, suppress):
 
 @pytest.fixture
 def no_copies(monkeypatch):
-    """Scans in place work on the array itself, whatever happens to the groups."""
+    """Scans in place work on the array itself, in any order of the groups."""
 
     def refuse(*_):
         raise AssertionError("a copy was made")
@@ -302,7 +302,7 @@ def test_in_place_when_predecessors_do_not_answer(device, no_copies, mapping, st
 @WAITING
 @pytest.mark.parametrize("in_place", [False, True], ids=["apart", "in place"])
 def test_looks_that_never_see_what_is_published(device, monkeypatch, mapping, in_place):
-    """Plain loads may be served from a cache that nobody updates."""
+    """Plain loads may read a cache that is never updated."""
     skip_where_refused(device, "lookback", mapping)
     marker = "static int recompute("
     rendered = []

@@ -149,7 +149,7 @@ def test_every_phase(tiled: Any, dtype: str) -> None:
     ],
 )
 def test_tiles_that_do_not_publish(swept: Any, order: str, suppress: int, plain: bool) -> None:
-    """A work-group counts the digits of earlier tiles itself if they are not published, whatever runs first."""
+    """A work-group counts the digits of earlier tiles itself if they are not published, in any order of the groups."""
     spec = {**swept, "order": order, "suppress": suppress, "polls": 2, "plain_polls": plain}
     for kind, n in (("random", 300), ("few", 250)):
         _check(made("u2", n, kind, n), spec)

@@ -55,7 +55,7 @@ def _types(device: Any) -> list[tuple[str, bool]]:
 
 
 CARRIED = {"u1": "f8", "i2": "i1", "i4": "i4,u1", "f4": "i1", "u8": "i4,u1", "f8": "f8"}
-"""The types of which keys are drawn, and the type of the values that are sorted by them."""
+"""The types of the drawn keys, and the type of the values that are sorted by them."""
 
 
 @pytest.mark.sweep

@@ -27,7 +27,7 @@ OPTIONS = ("ENABLE_ICD=ON", "ENABLE_TESTS=OFF", "ENABLE_EXAMPLES=OFF", "ENABLE_S
 
 
 def problem(source: Path, prefix: Path, llvm_config: str) -> str | None:
-    """What keeps PoCL from being built, in one sentence; None where nothing does."""
+    """The reason why PoCL cannot be built, in one sentence; None if it can."""
     lists = source / "CMakeLists.txt"
     if not lists.is_file() or not re.search(r"(?im)^\s*project\s*\(\s*pocl\b", lists.read_text(errors="replace")):
         return f"{source} is no folder of PoCL's sources: it has no CMakeLists.txt of a project named pocl"

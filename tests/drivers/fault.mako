@@ -15,7 +15,7 @@ __kernel void fault(__global int *out, __global const int *in)
     barrier(CLK_LOCAL_MEM_FENCE);
 % endif
     int value = shared[15 - lane];
-% if fault == "uninitialised":
+% if fault == "uninitialized":
     value += half_set[lane];
 % else:
     value += half_set[lane & 7];

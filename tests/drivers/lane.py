@@ -102,14 +102,14 @@ def _vendors(lane: Lane) -> Path:
 
 
 def _environment(lane: Lane) -> dict[str, str]:
-    """What a lane's commands find in their environment beside this process's."""
+    """The environment variables that a lane's commands get in addition to those of this process."""
     own = {"OCL_ICD_VENDORS": str(_vendors(lane))} if lane.installation else {}
     return {**lane.environment, **own, **({"PYDP_DEVICE": lane.device} if lane.device else {})}
 
 
 def why_missing(name: str, lane: Lane) -> str:
-    """Why a lane's driver or compiler cannot be used, in one line; empty where it can. Raises RuntimeError where pydp
-    cannot be asked. A process of its own asks: drivers are looked for once in a process, and this one may install some.
+    """The reason why a lane's driver or compiler cannot be used, in one line; empty if it can. Raises RuntimeError if
+    pydp does not answer. Another process asks pydp: a process lists drivers once, and this one may install some.
     """
     command = [sys.executable, "-c", lane.question]
     environment = {**os.environ, **_environment(lane)}

@@ -37,7 +37,7 @@ def test_a_kernel_without_fault_has_no_findings(tmp_path: Path) -> None:
         ("race", "Read-write data race"),
         ("global race", "Write-write data race"),
         ("equal values", "Write-write data race"),
-        ("uninitialised", "Uninitialized value"),
+        ("uninitialized", "Uninitialized value"),
         ("bounds", "Invalid read of size 4"),
         ("divergence", "Work-group divergence detected"),
     ],

@@ -1,4 +1,4 @@
-"""Every run that hangs or crashes ends, fails, and tells the stacks, the test and the last kernel."""
+"""Every run that hangs or crashes ends, fails, and prints the stacks, the test and the last kernel."""
 
 from __future__ import annotations
 

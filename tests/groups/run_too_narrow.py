@@ -35,7 +35,7 @@ CALLS = {
 
 
 def narrowed(width: barrier_plan.Widths) -> barrier_plan.Widths:
-    """Where two lanes need to meet, none do; all other widths as they are."""
+    """Widths of two lanes become 1, so these lanes do not wait; other widths are unchanged."""
     if isinstance(width, int):
         return 1 if width == 2 else width
     return [(number, 1 if lanes == 2 else lanes) for number, lanes in width]

@@ -71,7 +71,7 @@ def test_matmul_staging_and_scan() -> None:
 @pytest.mark.parametrize("element_bytes", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("columns", [16, 32, 256])
 def test_lines_that_lanes_own_stretches_of(element_bytes: int, columns: int) -> None:
-    """What a scan and a sort do: each lane walks its own items, rows of lanes load and store side by side."""
+    """The accesses of a scan and a sort: each lane walks its own items, rows of lanes load and store side by side."""
     for items in (1, 2, 3, 7, 8, 15, 16, 32):
         found = lds.skew(GPU, element_bytes, 256, items, columns)
         places = [found.offset(i) for i in range(256 * items)]

@@ -56,7 +56,7 @@ def test_a_named_barrier_of_64_of_1024_lanes_is_widened_to_128():
 @pytest.mark.parametrize("given", [PLAIN, CHOOSES, WAVES, NVIDIA, profile(lockstep=32), profile(lockstep=64)])
 @pytest.mark.parametrize("size", [1, 6, 16, 48, 64, 96, 256, 768, 1024])
 def test_nobody_is_left_out(given, size):
-    """Every run of the width lies in one run of the lanes that meet, whatever is chosen."""
+    """Each run of `width` lanes is inside one run of the lanes that synchronize, for every implementation."""
     for row in {size, max(1, size // 4)}:
         for subgroup in (0, *subgroup_sizes(given, row)):
             rules = Barriers(given, size, row, subgroup)

@@ -274,7 +274,7 @@ def test_every_template_with_a_barrier_is_here():
     assert found - tried == tested
 
 
-# --- what is needed ------------------------------------------------------------------------------------------------
+# --- the widths that are needed --------------------------------------------------------------------------------------
 
 
 def met(cases, number=0):
@@ -347,7 +347,7 @@ def test_the_turns_of_the_tree(lanes, conditions):
 
 @pytest.mark.host
 def test_needs_are_those_of_the_templates():
-    """A name that a template does not have, or one it has and nobody names, shows here."""
+    """The names of the barriers of a template and of its plan must be the same."""
     for template, needs in {
         "scan_simt.mako": scan_plan._needs("single", 8, 2),
         "select_simt.mako": select_plan._needs("single", 8, 2, 1),

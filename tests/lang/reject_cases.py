@@ -1,4 +1,4 @@
-"""Wrong vector functions, each with a line that ends in `# here`, and right ones near them; what both are put to."""
+"""Wrong vector functions, each with a line that ends in `# here`, similar right ones, and the checks of both."""
 
 from __future__ import annotations
 

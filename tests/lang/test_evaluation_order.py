@@ -1,4 +1,4 @@
-"""What is read when: each function against itself as plain Python, in every mapping and on the host."""
+"""The order of reads and writes: each function against itself as plain Python, in every mapping and on the host."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def run(fn, *values, result=None):
 
 
 def same(fn, *values, result=None):
-    """The translation gives what Python gives, to the bit; the type is the translation's own."""
+    """The translation gives Python's result, to the bit; the type is the translation's own."""
     with np.errstate(all="ignore"):
         got, wanted = run(fn, *values, result=result), fn(*values)
     np.testing.assert_array_equal(got, np.asarray(wanted).astype(np.asarray(got).dtype))

@@ -195,7 +195,7 @@ def _plan(data, array):
 @settings(max_examples=80)
 @given(st.data())
 def test_views_of_views(tmp_path_factory, data):
-    """Whatever the chain of views, element by element it is NumPy's; a little outside it is the fill value."""
+    """Every chain of views gives NumPy's elements; outside the array, it gives the fill value."""
     base = RNG.integers(1, 1000, (4, 5, 3)).astype(np.int32)
     text, array, _ = _plan(data, base)
     places = ", ".join(f"idx[{k}]" for k in range(array.ndim))
@@ -217,7 +217,7 @@ def test_views_of_views(tmp_path_factory, data):
                 assert out[place] == 0
 
 
-# --- what the intermediate form promises about a place
+# --- guarantees of the typed form about a place
 
 
 def plain_and_tiled(idx, out, a):

@@ -1,4 +1,4 @@
-"""Lanes that part ways in conditions and loops, and what they index: small kernels in both mappings, against Python."""
+"""Lanes that diverge in conditions and loops, and their indexes: small kernels in both mappings, against Python."""
 
 from __future__ import annotations
 

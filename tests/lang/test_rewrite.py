@@ -20,7 +20,7 @@ A, X, K = array("a"), var("x"), var("k")
 
 
 class Doubled(Rewriter):
-    """Doubles constants, and notes what each method gets."""
+    """Doubles constants, and records the arguments of each method."""
 
     def __init__(self) -> None:
         self.seen: list[Any] = []

@@ -180,7 +180,7 @@ def test_division_is_within_the_drivers_rounding(device, lowering):
 
 
 def test_conversions(device, lowering):
-    """Truncation toward zero inside the range; out of it what NumPy gives on x86-64."""
+    """Truncation toward zero inside the range; outside it, NumPy's result on x86-64."""
     inside = np.array([0, 1, -1, 1.9, -1.9, 100.5, -100.5, 127, -128], np.float32)
     signed = [np.dtype(name) for name in ("int8", "int16", "int32", "int64")]
     got = evaluate(device, lowering, lambda x: [ir.Cast(dtype, x) for dtype in signed], signed[-1], inside)
@@ -303,7 +303,7 @@ def _functions():
 @pytest.mark.host
 @pytest.mark.parametrize("dtype", [*INTEGERS, "float16", "float32", "float64", "bool"])
 def test_every_function_of_every_type_is_written_or_refused(dtype):
-    """What the front end lets through has C text: no function of a type is left without one."""
+    """Every function that the front end accepts for a type has C text."""
     written = set()
     for called in _functions():
         for count in (1, 2, 3):

@@ -125,7 +125,7 @@ def test_private_arrays_of_lanes_that_go_different_ways(device, seed):
 
 
 def runs_like_the_host(device, seed):
-    """Whether the device runs a random program, of which it then has the host's results."""
+    """Whether the device runs a random program; its results must then equal the host's."""
     made = random_program(seed)
     if not runs_here(device, made.function):
         return False

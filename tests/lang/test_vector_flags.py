@@ -59,7 +59,7 @@ def shared_loop_sets_its_bounds(idx, out, x):
 
 
 def plain(function):
-    """What Python makes of it, lane after lane."""
+    """The result of the plain Python function, lane by lane."""
 
     class Array:
         extent = X.shape

@@ -187,7 +187,7 @@ def mixed_program(factor, group, last=True):
 
 @pytest.fixture
 def planes(monkeypatch):
-    """Every local array of the program is stored in `factor` planes along `axis`, whatever it costs."""
+    """Every local array of the program is stored in `factor` planes along `axis`, at any cost."""
 
     def order(factor, axis):
         def arranged(function, variances, layout):

@@ -57,7 +57,7 @@ def test_turns_from_a_widened_integer(device):
 
 
 def picked(idx, out, tiles, a):
-    """Where indexes have 64 bits: a place that a narrower number tells, outside too."""
+    """64-bit indexes: positions from narrower integers, also out of bounds."""
     i = idx[0] - 2**40
     out[i] = tiles[a[i]][0]
     tiles[a[i] + 100][0] = i

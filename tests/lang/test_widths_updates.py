@@ -81,7 +81,7 @@ def test_readers_do_not_rely_on_writes_of_lanes_outside_the_grid():
         pydp.group_barrier()
         out[idx] = t[(idx.local[1] + 8 - 8 * idx.local[0]) % 16]
 
-    # in a grid of 8 columns lanes 0 to 7 read what of lanes 8 to 15 and 16 to 23 the latter alone write
+    # In a grid of 8 columns, lanes 0 to 7 read elements that lanes 8 to 15 would write, but only lanes 16 to 23 write.
     assert shown(halves, [FieldType(np.dtype(np.int32), 2), I1], (2, 16)) == ["32"]
 
 

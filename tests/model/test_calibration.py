@@ -84,7 +84,7 @@ def test_a_damaged_file_is_measured_again(folder: Path, device: Any, monkeypatch
 def test_the_first_processes_measure_and_the_best_stays(
     folder: Path, device: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A machine is busy at times; what disturbs only adds."""
+    """A machine is busy at times; disturbances only add time."""
     busy = replace(RATES, memory_read=RATES.memory_read / 5, launch=RATES.launch * 3)
     late = replace(RATES, float32=RATES.float32 / 2)
     measured = [busy, RATES, late]
@@ -94,7 +94,7 @@ def test_the_first_processes_measure_and_the_best_stays(
         assert found == calibrated(device) and _plain(found) == _figures(want)
         _another_process(device)
     assert not measured
-    # A file that tells no count is of one measurement.
+    # A file without a count has one measurement.
     record = json.loads(dump(busy, device.driver_version))
     del record["times"], record["sum"]
     path_of(device).write_text(json.dumps({**record, "sum": calibration._checksum(record)}))

@@ -47,7 +47,7 @@ def test_memory_is_shared_and_one_unit_has_its_own_limit() -> None:
 
 
 def test_what_overlaps_and_what_does_not() -> None:
-    # Memory 10 ms, arithmetic 4 ms beside it of which 15% show, two launches, 3 signals, 5 barriers of 8 x 16 items.
+    # Memory 10 ms, arithmetic 4 ms beside it (15% are not hidden), two launches, 3 signals, 5 barriers of 8 x 16 items.
     phase = Phase(
         "all", groups=8, lanes=16, operations=8e7, read=2e6, launches=2, barriers=5, signals=3,
     )  # fmt: skip

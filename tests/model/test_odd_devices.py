@@ -110,7 +110,7 @@ def test_large_records_fit_a_groups_local_memory(target: str, count: int) -> Non
 
 
 def test_choosing_how_to_transpose_looks_for_few_placements(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Finding one takes long; which blocks fit can nearly always be told without."""
+    """Computing the padding takes long; the check nearly always finds without it which blocks fit."""
     asked: list[Any] = []
 
     def placement(profile: Any, spec: Any, item_bytes: int) -> Any:
@@ -123,7 +123,7 @@ def test_choosing_how_to_transpose_looks_for_few_placements(monkeypatch: pytest.
     for size in (1, 2, 4, 16):
         untuned(TRANSPOSE, _device("sm_90"), TransposeProblem(f"V{size}", 4096, 4096))
     assert not asked
-    # Where the padding decides, it is asked: blocks of 64 x 64 longs take 32 KiB and what is unused.
+    # The padding is computed if it decides: blocks of 64 x 64 longs take 32 KiB and the unused padding.
     check, profile = TRANSPOSE.check, by_target("sm_90")[0]
     large = dataclasses.replace(TRANSPOSE.default(profile, TransposeProblem("V8", 4096, 4096)), block=64, rows=8)
     assert check(profile, TransposeProblem("V8", 4096, 4096), large) is None

@@ -20,16 +20,18 @@ def test_sentences_about_a_launch() -> None:
     # 4 warps a group, 40 groups: 16 warps for each of ten multiprocessors, all of them resident.
     phase = Phase("f", groups=40, lanes=128, operations=51200.0, read=81920.0, registers=32, access=16)
     found = parallelism(Counts("float32", (phase,)), DEVICE, RATES)
-    warps = "N = 16 warps per multiprocessor; WMPD = 16 at once, limited by the number of groups; WCPD = 21"
-    assert found["parallelism"] == warps
+    assert found["parallelism"] == (
+        "N = 16 warps per multiprocessor; WMPD = 16 warps wait for memory at the same time, limited by the number of "
+        "groups; WCPD = 21 warps compute during one memory access"
+    )
     formula = "formula (13), computation overlaps one memory access, at least 720 s"
     assert found["time model"] == f"T_M = 400 s, T_C = 20 s per warp: {formula}"
     assert found["size model"].startswith(
-        "groups of 512 work-items are best, 128 are used; case 24, all groups are resident"
+        "groups of 512 work-items are best, 128 are used; all groups run at the same time"
     )
     many = Phase("f", groups=4000, lanes=128, operations=51200.0, read=8192000.0, registers=128, access=16)
     assert (
-        "WMPD = 16 at once, limited by registers;"
+        "WMPD = 16 warps wait for memory at the same time, limited by registers;"
         in parallelism(Counts("float32", (many,)), DEVICE, RATES)["parallelism"]
     )
     # The RTX 3090 has one float64 multiply-add for 64 of float32: 64 times 20 s of computing hide 400 s of memory.

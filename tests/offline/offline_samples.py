@@ -1,4 +1,4 @@
-"""What compilers printed, shortened: ptxas 13.0, and clang 19 for gfx90a, gfx906 and sm_90."""
+"""The output of compilers, shortened: ptxas 13.0, and clang 19 for gfx90a, gfx906 and sm_90."""
 
 from __future__ import annotations
 

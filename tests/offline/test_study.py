@@ -1,4 +1,4 @@
-"""What would run on a GPU that is not here: occupancy by hand, faults, studies, and the command that prints them."""
+"""Studies of GPUs that are not present: occupancy by hand, faults, studies, and the command that prints them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drops out-of-order queues while what pydp has enqueued on them is pending; ends with status 0, or hangs.
+"""Drops out-of-order queues while commands that pydp enqueued on them are pending; ends with status 0, or hangs.
 
 Intel's CPU runtime hangs where nobody holds such a queue until its commands have ended.
 """

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.host
 
 
 class Value:
-    """What can be referred to weakly and compares by identity."""
+    """An object that allows weak references and compares by identity."""
 
 
 def use(cache: BoundedCache, key: Any, made: Callable[[], Any] = Value) -> Any:
@@ -322,7 +322,7 @@ def test_finalizers_of_values_may_use_the_cache() -> None:
 
 
 class _Interrupting:
-    """A key of which one of the next look-ups runs a finalizer of the user's, in the thread that holds the lock."""
+    """A key whose look-ups run a finalizer of the user, in the thread that holds the lock."""
 
     skipped = 0
     finalizer: Callable[[], object] | None = None

@@ -1,4 +1,4 @@
-"""All drivers are seen in one process, without touching the user's own choice; the commands tell what is there."""
+"""All drivers are visible in one process, without changing the user's own choice; the commands report them."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _plant(folder: Path, files: dict[str, str]) -> Path:
 
 
 def _former_folder(parent: Path, files: dict[str, str]) -> Path:
-    """Where earlier versions of pydp kept the .icd files: a name that anybody could tell."""
+    """The folder of the .icd files in earlier versions of pydp: any user could predict its name."""
     content = "\n".join(f"{name}={library}" for name, library in sorted(files.items()))
     return parent / f"icd-{hashlib.sha256(content.encode()).hexdigest()[:16]}"
 

@@ -183,7 +183,7 @@ def test_small_expressions(device: Any) -> None:
         np.testing.assert_array_equal(result.get(), x * y + y * np.float32(0.5) - (x > 0))
 
 
-# --- what one kernel computes
+# --- expressions that one kernel computes
 
 
 def test_repeated_expressions_run_in_one_kernel(device: Any, launched: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""What sysfs tells of the processor's caches."""
+"""The caches of the processor, read from sysfs."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def test_a_process_is_ended() -> None:
 
 
 def test_a_process_that_does_not_end_in_time_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python warns about a process that nobody has waited for."""
+    """Python warns about a process that was not waited for."""
     process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     wait, ended = process.wait, threading.Event()
 

@@ -1,4 +1,4 @@
-"""What a command waits for where several queues use the same memory, and results in memory that is still read."""
+"""The events that a command waits for if several queues use one memory, and results in memory that is still read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _open(device: Device) -> cl.UserEvent:
 
 
 def _given_time(queue: cl.CommandQueue) -> None:
-    """What does not wait as it must has run after this."""
+    """Give commands that wrongly do not wait the time to run."""
     queue.flush()
     time.sleep(0.1)
 
@@ -82,7 +82,7 @@ def test_the_events_of_pyopencl_arrays_are_waited_for(device: Device, queues: li
 def test_what_another_queue_does_with_a_pyopencl_array_is_waited_for(
     device: Device, queues: list[cl.CommandQueue], kind: str
 ) -> None:
-    """pyopencl's own calls take a queue, and note what they have enqueued there in the array's events."""
+    """pyopencl's own calls take a queue, and add the events of their commands to the array."""
     mine, other = queues[:2]
     field = pydp.field(np.ones(1000, np.int32), device=device)
     array = field.array if kind == "field" else cla.to_device(mine, np.ones(1000, np.int32))
@@ -257,7 +257,7 @@ def test_queues_that_have_ended_are_forgotten(device: Device) -> None:
 
 
 class _Interrupting(cl.CommandQueue):
-    """A queue of which the first look into a dict, or the first comparison, runs a finalizer of the user's."""
+    """A queue whose first hash, or first comparison, runs a finalizer of the user."""
 
     finalizer: Any = None
 

@@ -1,4 +1,4 @@
-"""What is kept for the caller's queues and contexts goes with them, and no other queue can be taken for one of them."""
+"""State kept for the caller's queues and contexts is released with them, and is not used for another queue."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pydp.runtime.memory.queue_state import state_of
 
 @pytest.fixture
 def no_collection(device: Any) -> Iterator[None]:
-    """What goes in such a test goes because nothing refers to it, not by a collection of cycles."""
+    """Objects that such a test releases have no references left; no cycle collection releases them."""
     if device.profile.is_simulator:
         pytest.skip("the lane of the simulator keeps every buffer")
     gc.collect()

@@ -45,7 +45,7 @@ def test_arrays_and_fields_together(device, counted):
 
 
 def test_arrays_of_several_queues(device, counted):
-    """Each call waits for the other queue, whose commands write what it reads."""
+    """Each call waits for the other queue, whose commands write the elements that the call reads."""
     first, second = (cl.CommandQueue(device.context, device.cl) for _ in range(2))
     x = cl.array.zeros(first, 1000, np.int32)
     y = cl.array.zeros(second, 1000, np.int32)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +16,7 @@ import pytest
 from pyopencl.tools import ImmediateAllocator, MemoryPool
 
 import pydp
+from pydp.algorithms.discovery import algorithms
 from pydp.errors import InvalidArgument
 from pydp.runtime.memory import released
 from pydp.runtime.programs.program import Kernel
@@ -51,7 +56,7 @@ _MADE = {
 }
 
 
-# Oclgrind takes the content of a part of a buffer for uninitialised, whatever was copied there.
+# Oclgrind reports a part of a buffer as uninitialized even after a copy into it.
 @pytest.mark.parametrize("made", [pytest.param(one, marks=[pytest.mark.oclgrind] * (one != "part")) for one in _MADE])
 def test_pyopencl_arrays(device: Any, monkeypatch: pytest.MonkeyPatch, made: str) -> None:
     values = np.arange(4, dtype=np.float32)
@@ -153,3 +158,17 @@ def test_where_pyopencl_keeps_it_is_found(device: Any, monkeypatch: pytest.Monke
             assert released._flags == {cl.MemoryObject: None}
     array.data.release()
     assert released.is_released(array.data, device.context) is True
+
+
+PROGRAM = Path(__file__).parent.parent / "algorithms" / "run_released.py"
+
+
+def test_any_argument_of_any_algorithm(device: Any) -> None:
+    """Also arguments that are no arrays: comparing a released array with "raise", or printing it, crashes drivers."""
+    environment = {**os.environ, "PYDP_DEVICE": device.driver}
+    done = subprocess.run([sys.executable, str(PROGRAM)], env=environment, capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and lines[-1] == "done", (lines[-1:], done.stderr)
+    assert len(lines) > 400
+    # NumPy, too, takes the dtype of an array that is given as dtype=.
+    assert {line for line in lines if ": " in line} <= {f"{name} dtype: no error" for name in algorithms()}

@@ -1,4 +1,4 @@
-"""What happens where tiles reach over the end of the data can be chosen axis by axis."""
+"""The treatment of tiles that reach over the end of the data can be chosen for each axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of tuning share: a cache, a clock and a device of their own."""
+"""Fixtures of the tests of tuning: a cache, a clock and a device of their own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydp.tuning import store, trial, tuned, tuner
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limits that only what hangs reaches, however busy the machine is."""
+    """Limits that only a hanging candidate reaches, however busy the machine is."""
     monkeypatch.setattr(trial, "LIMIT", 300.0)
     monkeypatch.setattr(trial, "_STOPPING", 300.0)
     monkeypatch.setattr(store, "LOCK_SECONDS", 300.0)

@@ -36,7 +36,7 @@ def measured(toys: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return row
 
 
-def test_what_is_faster_in_a_row_alone_is_no_rival_but_named(measured: Any) -> None:
+def test_candidates_that_are_faster_only_back_to_back_are_excluded_but_named(measured: Any) -> None:
     """4 ms a call, but 16 where waited for."""
     row = measured([ToySpec(8), ToySpec(4, "late", 0.012)], ToySpec(8), 1.0)
     assert row.ratios == {"untuned": 1.0, "best of all": 1.0}
@@ -48,7 +48,7 @@ def test_what_is_faster_in_a_row_alone_is_no_rival_but_named(measured: Any) -> N
     assert told is not None and float(told[1]) < 0.8 and float(told[2]) == 2
 
 
-def test_what_is_faster_at_one_size_alone_is_no_rival_but_named(measured: Any) -> None:
+def test_candidates_that_are_faster_at_one_size_only_are_excluded_but_named(measured: Any) -> None:
     """4 ms a call, but 12 at other sizes."""
     row = measured([ToySpec(8), ToySpec(4, "here", 0.012)], ToySpec(8), 1.0)
     assert row.ratios == {"untuned": 1.0, "best of all": 1.0}
@@ -86,16 +86,16 @@ def test_the_two_that_are_fastest_in_a_row_alone_are_named(measured: Any) -> Non
     assert row.notes.startswith("6 candidates, wait=3") and row.notes.count("takes") == 2
 
 
-def test_who_is_near_the_tuned_choice_is_a_rival(measured: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first four by the worse of both ways, whatever they do in a row, besides the untuned choice."""
-    rivals: list[list[Any]] = []
+def test_candidates_near_the_tuned_choice_are_compared_again(measured: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first four by the worse of both ratios, and the untuned choice."""
+    finalists: list[list[Any]] = []
     judged = bench_tuning._judged
-    monkeypatch.setattr(bench_tuning, "_judged", lambda *given: (rivals.append(given[1]), judged(*given))[1])
+    monkeypatch.setattr(bench_tuning, "_judged", lambda *given: (finalists.append(given[1]), judged(*given))[1])
     monkeypatch.setattr(trial, "_SAMPLE", 0.2)
     monkeypatch.setattr(toy, "FAMILY", replace(toy.FAMILY, default=lambda *_: ToySpec(62)))
     late = [ToySpec(3, "late", 0.06), ToySpec(40, "late", 0.0202)]
     row = measured([*late, *map(ToySpec, (62, 60, 59, 58, 57, 56, 55))], ToySpec(55), 55 / 62)
-    assert rivals[0] == list(map(ToySpec, (55, 62, 56, 57, 58, 59)))
+    assert finalists[0] == list(map(ToySpec, (55, 62, 56, 57, 58, 59)))
     assert row.ratios["best of all"] == 1.0
 
 

@@ -13,13 +13,13 @@ pytestmark = pytest.mark.host
 
 
 def _after(count: int, seconds: Any, specs: str, short: bool) -> Any:
-    """What has been sampled after so many rounds."""
+    """The samples after `count` rounds."""
     return next(itertools.islice(rounds(seconds, specs, short), count - 1, None))
 
 
 @pytest.mark.parametrize("short", [False, True])
 def test_everyone_is_sampled_once_a_round_in_any_order(short: bool) -> None:
-    """Nobody is always after the same one, or more often early in a round than late."""
+    """No candidate always follows the same one, or is more often early in a round than late."""
     seen: list[tuple[str, bool]] = []
     times = _after(60, lambda spec, waited: float(seen.append((spec, waited)) or len(seen)), "abc", short)
     ways = [False, True] if short else [False]
@@ -50,7 +50,7 @@ def test_long_calls_are_sampled_one_way() -> None:
 
 
 def test_ratios_are_those_of_the_rounds_each_way_with_its_noise() -> None:
-    """What slows a whole round down says nothing; the noise is twice the standard error of the median."""
+    """Slow rounds have no effect on the ratios; the noise is twice the standard error of the median."""
     slow = itertools.cycle([1.0, 1.0, 1.0, 1.0, 7.0, 7.0, 7.0, 7.0])
     (steady,) = ratios(_after(8, lambda spec, waited: next(slow) * (2.0 if spec == "b" else 4.0), "ab", True))
     assert steady == Ratio(0.5, 0.5)

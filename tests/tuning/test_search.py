@@ -1,4 +1,4 @@
-"""The order of a search, what a result must be, and how times are compared."""
+"""The order of a search, the required properties of results, and the comparison of times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Spec:
 
 
 def _drive(ranked: list[Any], neighbours: Any, time_of: Any, most: int = 1000) -> list[Any]:
-    """What a search tries, in its order."""
+    """The candidates that a search tries, in order."""
     steps = search(ranked, neighbours)
     tried = [next(steps)]
     try:

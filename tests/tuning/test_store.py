@@ -78,10 +78,10 @@ def test_best_and_replacement(tmp_path: Path) -> None:
 def test_settling_replaces_a_class(tmp_path: Path) -> None:
     store = Store("dev", ABOUT, tmp_path)
     assert store.add([*_trials(3), Trial(OTHER, {"tile": 9}, 0.5)])
-    assert store.settle(K, [Trial(K, {"tile": 7}, 0.9)])
+    assert store.replace_class(K, [Trial(K, {"tile": 7}, 0.9)])
     assert [dict(trial.spec) for trial in Store("dev", ABOUT, tmp_path).trials(K)] == [{"tile": 7}]
     assert len(store.trials()) == 2
-    assert store.settle(K, []) and store.trials() == [Trial(OTHER, {"tile": 9}, 0.5)]
+    assert store.replace_class(K, []) and store.trials() == [Trial(OTHER, {"tile": 9}, 0.5)]
 
 
 def test_what_was_cleared_does_not_come_back(tmp_path: Path) -> None:
@@ -166,24 +166,24 @@ def test_what_cannot_be_written_is_kept_for_the_process(tmp_path: Path) -> None:
     store = Store("dev", ABOUT, blocked)
     assert not store.add(_trials(2))
     assert store.trials() == _trials(2)
-    assert not store.settle(K, _trials(1))
+    assert not store.replace_class(K, _trials(1))
     assert store.trials() == _trials(1)
 
 
 def test_what_cannot_be_written_is_kept_once_for_each_candidate(tmp_path: Path) -> None:
-    """A search notes every candidate when it begins and when it ends, and settles its class at the end."""
+    """A search notes every candidate when it begins and when it ends, and replaces its class at the end."""
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     store = Store("dev", ABOUT, blocked)
     for number in range(200):
         assert not store.add([Trial(K, {"tile": number % 4}, 1.0 + number)])
-        assert not store.settle(OTHER, [Trial(OTHER, {"tile": number}, 0.5)])
-    assert len(store._unsaved) == 5 and len(store._settled) == 1
+        assert not store.replace_class(OTHER, [Trial(OTHER, {"tile": number}, 0.5)])
+    assert len(store._unsaved) == 5 and len(store._replaced) == 1
     assert {trial.ratio for trial in store.trials(K)} == {197.0, 198.0, 199.0, 200.0}
     assert [dict(trial.spec) for trial in store.trials(OTHER)] == [{"tile": 199}]
     blocked.unlink()
     assert Store("dev", ABOUT, blocked).add([*_trials(6), Trial(OTHER, {"tile": 7}, 0.1)])
-    assert store.keep() and not store._unsaved and not store._settled
+    assert store.keep() and not store._unsaved and not store._replaced
     found = Store("dev", ABOUT, blocked)
     assert found.trials(OTHER) == store.trials(OTHER) and len(found.trials(OTHER)) == 1
     assert len(found.trials(K)) == 6 and found.best(K) == Trial(K, {"tile": 4}, 1.5)
@@ -196,7 +196,7 @@ def test_a_class_that_was_cleared_is_cleared_once_that_can_be_written(tmp_path: 
     assert len(store.trials()) == 4
     folder.rename(tmp_path / "elsewhere")
     folder.write_text("not a folder")
-    assert not store.settle(K, []) and not store.keep() and store.trials(K) == []
+    assert not store.replace_class(K, []) and not store.keep() and store.trials(K) == []
     folder.unlink()
     (tmp_path / "elsewhere").rename(folder)
     assert store.keep() and Store("dev", ABOUT, folder).trials() == [Trial(OTHER, {"tile": 9}, 0.5)]
@@ -209,8 +209,8 @@ def test_the_oldest_of_too_much_that_cannot_be_written_goes(tmp_path: Path, monk
     store = Store("dev", ABOUT, blocked)
     for number in range(50):
         shape = ShapeClass("k", "float32", (number,))
-        assert not store.settle(shape, [Trial(shape, {"tile": 1}, 0.5)])
-        assert len(store._unsaved) <= 10 and len(store._settled) <= 10
+        assert not store.replace_class(shape, [Trial(shape, {"tile": 1}, 0.5)])
+        assert len(store._unsaved) <= 10 and len(store._replaced) <= 10
     assert [trial.shape.sizes for trial in store.trials()] == [(number,) for number in range(40, 50)]
     blocked.unlink()
     assert store.add(_trials(30)) and len(Store("dev", ABOUT, blocked).trials()) == 40
@@ -269,7 +269,7 @@ for i in range(100000):
 
 
 def _kill_writers(folder: Path, kills: int, processes: int) -> None:
-    """Kills writers at random moments; what one has reported as kept must be there, and the file must be whole."""
+    """Kills writers at random moments. The file must be valid and contain the results that it reported as stored."""
     rng = random.Random(2)
     running: dict[str, subprocess.Popen[str]] = {}
     started = 0

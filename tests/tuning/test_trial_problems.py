@@ -1,4 +1,4 @@
-"""What tuning holds apart: calls of one function that suit different specializations are different problems."""
+"""Calls of one function that suit different specializations are different problems for the tuner."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_what_is_computed_in_place_keeps_its_values(device: Any, kind: Any) -> N
 
 
 def _prepared(fn: Any, args: tuple[Any, ...], **options: Any) -> tuple[Subject, Any]:
-    """A subject whose untuned call has been found right, and what it chooses."""
+    """A subject whose untuned call gave the right result, and the untuned choice."""
     subject = Subject(fn, args, options)
     spec = untuned(subject.family, subject.device, subject.problem).spec
     subject.prepare(spec)
@@ -78,7 +78,7 @@ def _prepared(fn: Any, args: tuple[Any, ...], **options: Any) -> tuple[Subject, 
 
 @pytest.mark.parametrize("kind", [np.array, pydp.field])
 def test_results_that_any_byte_passes_for(device: Any, kind: Any) -> None:
-    """Bytes that are not 0 are True, so what marks an `out` as not written must be False where the result is True."""
+    """Bytes that are not 0 are True, so the fill value of an unwritten `out` must be False where the result is True."""
     with pydp.using(device):
         x = np.ones(3000, bool)
         x[:5] = False
@@ -152,7 +152,7 @@ def test_inputs_and_results_of_different_kinds(device: Any, kinds: Any) -> None:
 
 
 def test_other_sizes_of_what_is_computed_in_place(device: Any) -> None:
-    """They are made of the caller's values, not of what hundreds of runs have left."""
+    """They are made of the caller's values, not of the values that hundreds of runs have left."""
     x = np.linspace(-1, 2, 4096, dtype=np.float32)
     subject, spec = _prepared(pydp.scan, (x,), out=x, device=device)
     for _ in range(30):

@@ -1,4 +1,4 @@
-"""A measurement serves its own class and near ones, here and on devices alike, and never with what cannot run."""
+"""A measurement applies to its own class and near classes, on this and on similar devices, if its candidate can run."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_near_classes(toys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert provide(toy.FAMILY, toys, _problem(1024)) is None  # the nearest says that nothing beats the default
     assert provide(toy.FAMILY, toys, _problem(1 << 15)) is None  # too far
     assert provide(toy.FAMILY, toys, _problem(16, f=True)) is None
-    # Where the model finds what was measured elsewhere much slower, it is not taken; for its own class it is.
+    # A result of another class is not used if the model predicts that it is much slower; in its own class it is used.
     times = {5: 2.0, 8: 1.0, 6: 1.05}
     monkeypatch.setattr(tuned, "predicted", lambda family, device, problem, spec: times[spec.wait])
     assert provide(toy.FAMILY, toys, _problem(32)) is None
@@ -209,7 +209,7 @@ def test_what_was_imported_is_not_said_to_be_measured_here(toys: Any, tmp_path: 
     assert reasons[1].startswith("imported from 'of a colleague.json' for 'toy device', measured for toy int64 4096: n")
     assert "for 'toy device', a device like this one, measured for toy int64 1048576: 0.60" in reasons[2]
     assert exported() == (data, 3)  # whose file it was is not passed on
-    store_of(toys).settle(_shape(16), [_trial(5, 0.5, 16)])  # measured here since
+    store_of(toys).replace_class(_shape(16), [_trial(5, 0.5, 16)])  # measured here since
     found = provide(toy.FAMILY, toys, _problem(16))
     assert found is not None and found[1].startswith("measured on this device")
 

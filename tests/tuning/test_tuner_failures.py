@@ -1,4 +1,4 @@
-"""What is wrong or takes too long wins nothing: it is noted with the reason and not tried again."""
+"""Candidates that give wrong results or take too long cannot win: they are stored with the reason and not retried."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def test_a_wrong_default_is_told(toys: Any, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("stuck", [False, True])
 def test_one_that_takes_too_long(toys: Any, monkeypatch: pytest.MonkeyPatch, stuck: bool) -> None:
-    """It is waited for twice: after the first time it is told to give up."""
+    """The tuner waits twice: after the first timeout, it asks the candidate to stop."""
     hanging = ToySpec(2, "hangs")
     limits: list[float] = []
 
     def waited(ended: threading.Event, seconds: float) -> bool:
-        """Only what hangs does not end in time."""
+        """Only a candidate that hangs does not end in time."""
         while not ended.wait(0.001):
             if toy.HANGS.is_set():
                 limits.append(seconds)
@@ -60,7 +60,7 @@ def test_one_that_takes_too_long(toys: Any, monkeypatch: pytest.MonkeyPatch, stu
     monkeypatch.setattr(toy, "SPACE", [ToySpec(8), hanging, ToySpec(4)])
     monkeypatch.setattr(toy, "CLOSED", True)
     if stuck:
-        with pytest.raises(Stuck, match=r"no result within 300 s and still runs; start the process again"):
+        with pytest.raises(Stuck, match=r"no result within 300 s, and it is still running; start the process again"):
             tune(toy.double, X, device=toys)
         toy.RELEASED.set()
         for thread in threading.enumerate():

@@ -51,7 +51,7 @@ while True:
 
 
 class _Tuner:
-    """A running process, and what it has said."""
+    """A running process, and the lines that it printed."""
 
     def __init__(self, folder: Path, sizes: list[int]) -> None:
         self.sizes = sizes
@@ -73,7 +73,7 @@ class _Tuner:
 
 
 def _whole(path: Path) -> list[stores.Trial]:
-    """The trials of a file, of which none may be damaged; none before the first was kept."""
+    """The trials of a file; none may be damaged. Empty before the first trial is stored."""
     if not path.exists():
         return []
     document = json.loads(path.read_bytes())
@@ -83,16 +83,16 @@ def _whole(path: Path) -> list[stores.Trial]:
 
 
 def _check(folder: Path, sizes: list[int], lines: list[str]) -> None:
-    """What a dead tuner of some sizes has said is in the files."""
+    """The files contain the results that a killed tuner reported."""
     known = {place: _whole(folder / place / "toy-1-2.json") for place in ("tuned", "searches")}
-    settled = {trial.shape.sizes[0] for trial in known["tuned"]}
+    replaced = {trial.shape.sizes[0] for trial in known["tuned"]}
     kept = {(trial.shape.sizes[0], stores.spec_text(trial.spec)) for place in known for trial in known[place]}
     for line in lines:
         head, *trials = line.rstrip("\n").split("|")
         assert head.startswith("1 "), line  # saved
         for trial in trials:
             size, spec = trial.split(" ", 1)
-            assert (int(size), spec) in kept or int(size) in settled, line
+            assert (int(size), spec) in kept or int(size) in replaced, line
 
 
 def _kill(folder: Path, kills: int, processes: int) -> None:

@@ -60,7 +60,7 @@ def test_a_winner_is_ahead_by_more_than_noise(
 def test_races_are_against_the_untuned_choice_and_go_by_the_best_so_far(
     toys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who wins one is timed again, beside the best so far, and both count what comes out then: that may be nothing."""
+    """A candidate that wins is timed again with the best so far. The new ratios of both count, and may lose."""
     raced = {4: Ratio(0.5, 0.9), 6: Ratio(0.5, 0.95), 5: Ratio(0.9, 0.7), 7: Ratio(0.99, 0.9), 3: Ratio(1.5, 0.5)}
     again = iter([[Ratio(0.6, 0.92)], [Ratio(1.05, 0.5), Ratio(0.5, 1.02)], [Ratio(0.97, 0.6)]])
     last = {6: Ratio(0.5, 1.005), 7: Ratio(0.9, 0.98)}
@@ -133,7 +133,7 @@ def test_where_the_fastest_are_slower_elsewhere_the_next_ones_are_looked_at(
 @pytest.mark.host
 @pytest.mark.parametrize("again", [False, True])
 def test_what_another_process_found_meanwhile_is_kept(toys: Any, monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
-    """One with more time, for example; what had been found before a search that is to be done again goes."""
+    """A search with more time, for example. A repeated search removes the earlier results."""
     store = Store(tuned.store_of(toys).name, toy.device_info(toys))
     if again:
         store.add([Trial(SHAPE, tuned.fields_of(ToySpec(3)), 0.1)])
@@ -181,7 +181,7 @@ def test_races_of_short_calls_take_more_rounds(toys: Any) -> None:
         toy.RUNS.clear()
         subject.race(ToySpec(wait), ToySpec(wait))
         runs[wait] = len(toy.RUNS)
-    # Two a sample, of which one is timed; of the short ones three, in two ways, for 0.4 s.
+    # Two calls per sample, one of them timed; three calls per sample of short calls, in both modes, for 0.4 s.
     assert runs[8] == 2 * 2 * trial._ROUNDS and runs[1] == 34 * 2 * 2 * 3
 
 

@@ -73,7 +73,7 @@ SHAPE = ShapeClass("toy", "int64", (16,))  # of X
 
 
 def failures(found: Any) -> dict[str, str]:
-    """Why each failed, by its mode, of what `tune` gave."""
+    """The reason of each failure in the result of `tune`, by mode."""
     return {trial.spec["mode"]: trial.failure for trial in found.failures}
 
 

@@ -120,7 +120,7 @@ def test_the_command_reports_every_check_and_continues(device: Any, tmp_path: Pa
 def test_wrong_options(tmp_path: Path) -> None:
     for words, reason in (
         (["--dry-run"], "--dry-run needs --use-pack"),
-        (["--pack", "x", "--use-pack", "y"], "exclude one another"),
+        (["--pack", "x", "--use-pack", "y"], "cannot be combined"),
         (["--minutes", "0"], "0"),
         (["--target", "sm_80"], "--target needs --pack"),
         (["--compare", str(tmp_path / "a.json"), str(tmp_path / "b.json")], "cannot be read"),

@@ -258,7 +258,7 @@ class Number(contextlib.nullcontext[None]):
 
 
 def test_a_slow_limit_takes_fewer_steps(replayed: launch.Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The work counts what was launched; no launch is long, and the measurement ends."""
+    """The work counts the launched steps; no launch is long, and the measurement ends."""
     slept: list[float] = []
     driver = replayed._driver
 
@@ -660,5 +660,5 @@ def test_the_second_of_two_equal_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         assert worker._device(**arguments) is one
         heads.append(head["device"])
     assert heads == ["a toy", "a toy, number 1 of 2", "a toy, number 2 of 2"]
-    with pytest.raises(InvalidArgument, match="a new process does not list the device 'equal'"):
+    with pytest.raises(InvalidArgument, match="the process of the checks does not find the device 'equal'"):
         worker._device("equal", 2, None)

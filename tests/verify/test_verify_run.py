@@ -601,7 +601,7 @@ def test_a_worker_that_does_not_start_leaves_its_checks(tmp_path: Path, monkeypa
     assert status == 3
     assert {one["status"] for checks in results.values() for one in checks.values()} == {"unfinished"}
     assert results["b"]["passes"].get("attempts", 0) == 0
-    assert "did not start 2 times in a row" in results["b"]["fails"]["note"]
+    assert "failed to start 2 times in a row" in results["b"]["fails"]["note"]
     monkeypatch.setattr(run, "_MOST_STARTS", 99)
     results = ran(path, stages, command="import sys; sys.exit('there is no driver')")[2]
     assert "ended with status 1: there is no driver" in results["b"]["passes"]["note"]

@@ -13,7 +13,7 @@ from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.select import SelectSpec, explain_selection, flatnonzero, masked
 from pydp.algorithms.select.request import check_count, check_flat_mask
 from pydp.dtypes import check_supported
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.placement import normal_input, wait_on_host
 from pydp.tuning.reference import Expected, host
@@ -58,7 +58,7 @@ def compress(
 
 
 def _place(mask: Any, x: Any, count: Any, device: Any, queue: Any) -> Place:
-    """Where the slices along an axis are gathered; raises the errors of x and count."""
+    """The device and queue that gather the slices along an axis; raises the errors of x and count."""
     place = placed({"x": x, "mask": mask}, device, queue)
     check_supported(x.dtype, place.device, "x", storage_only=True)
     if count is not None:
@@ -73,7 +73,7 @@ def _checked(mask: Any, x: Any, axis: Any, length: Any, wait_for: Any) -> tuple[
     if mask is None:
         raise InvalidArgument("mask is None; an array of rank 1 of bools or numbers is accepted")
     if axis is not None and length is not None:
-        raise InvalidArgument(f"compress is given axis={axis!r} and length; length needs axis=None")
+        raise InvalidArgument(f"compress is given axis={shown(axis)} and length; length needs axis=None")
     x, given = normal_input("x", x), mask
     mask = np.zeros(0, bool) if isinstance(mask, (list, tuple)) and not mask else normal_input("mask", mask)
     if length is not None or (axis is None and not isinstance(mask, np.ndarray)):

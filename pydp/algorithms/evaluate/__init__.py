@@ -46,9 +46,9 @@ def evaluate(
     expression: text such as ``"a * x + sin(y)"``, in the grammar of operators (see :mod:`pydp.algorithms.operators`):
     numbers, names, ``+ - * / % << >> < > <= >= == != & ^ | && || ! ~``, ``condition ? x : y``, casts ``(float)x``, and
     OpenCL C's functions of numbers, also by NumPy's names (``where``, ``clip``, ``arctan2``, ``maximum``, ``power``,
-    ``floor_divide``, ...). A name that both have is NumPy's function (``remainder`` is ``%``, the sign of NaN is NaN),
-    except ``round``, which is OpenCL C's: halves are rounded away from zero, and bools stay bools (``rint`` is NumPy's
-    ``round``).
+    ``floor_divide``, ...). A name that is in NumPy and in OpenCL C is NumPy's function (``remainder`` is ``%``, the
+    sign of NaN is NaN), except ``round``, which is OpenCL C's: halves are rounded away from zero, and bools stay bools
+    (``rint`` is NumPy's ``round``).
 
     values: arrays and numbers by name, which broadcast. Without any, the names are variables of the caller, as in
     numexpr. The result has the kind of the first array in the expression. out: array for the result; it may be one of
@@ -63,7 +63,7 @@ def evaluate(
 
     Raises InvalidArgument for mistakes in the expression, with the column, for missing names, for shapes that do not
     broadcast, for integers that a dtype does not hold, and for complex numbers and records; UnsupportedOnDevice if the
-    device lacks float64 or float16, or ends the loops of the expression.
+    device lacks float64 or float16, or if its driver limits loop iterations and the expression needs more.
 
     >>> x, y = np.array([1, 2, 3], np.float32), np.array([4], np.float32)
     >>> pydp.evaluate("2 * x + y")
@@ -72,7 +72,7 @@ def evaluate(
     array([ 0, -1,  2, -3], dtype=int32)
     """
     if not isinstance(expression, str):
-        raise InvalidArgument(f"expression is a {type(expression).__name__}; a text is accepted")
+        raise InvalidArgument(f"expression has type {type(expression).__name__}; a string is accepted")
     if not values:
         frame = sys._getframe(1)
         values = _of_caller(expression, frame.f_locals, frame.f_globals)

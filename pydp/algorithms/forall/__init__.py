@@ -21,7 +21,7 @@ from pydp.algorithms.forall.aliases import check_launch
 from pydp.algorithms.forall.arguments import Arguments, differently_typed_overlap, no_written_overlap
 from pydp.algorithms.forall.plan import Plan, Translation, too_deep, translation
 from pydp.algorithms.forall.policy import ForallSpec, check_group, check_spec
-from pydp.errors import InvalidArgument, UnsupportedOnDevice
+from pydp.errors import InvalidArgument, UnsupportedOnDevice, shown
 from pydp.lang import ir
 from pydp.lang.execute.checked import is_checked
 from pydp.lang.ir.text import ir_text
@@ -196,13 +196,13 @@ def _operands(call: Call, made: Translation) -> dict[int, Operand]:
 
 def _grid(grid: Any) -> Grid:
     if isinstance(grid, (str, bytes, float, bool)) or grid is None:
-        raise InvalidArgument(f"grid is {grid!r}; a Grid, an extent or an array is accepted")
+        raise InvalidArgument(f"grid is {shown(grid)}; a Grid, an extent or an array is accepted")
     return make_grid(grid)
 
 
 def _translate(space: Grid, fn: Callable[..., Any], given: Arguments, group: Any) -> Translation:
     if not callable(fn):
-        raise InvalidArgument(f"{fn!r} is not a function; forall takes (grid, function, arguments...)")
+        raise InvalidArgument(f"{shown(fn)} is not a function; forall takes (grid, function, arguments...)")
     rank = len(space.extent)
     shape = group if group is None else check_group(group, rank)
     wide = given.wide

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pydp.dtypes import c_name
-from pydp.errors import InvalidArgument, number_text
+from pydp.errors import InvalidArgument, number_text, shown
 from pydp.lang import ir
 from pydp.lang.compile import FieldType, NumberType, TupleType
 from pydp.runtime.arrays.operand import Operand
@@ -126,7 +126,7 @@ def _item_part(item: Any, position: int) -> Any:
         return ("number", _number_dtype(item.dtype, position))
     if isinstance(item, (bool, int, float)):
         return _weak_part(item, position)
-    raise InvalidArgument(f"argument {position} holds {item!r}; tuples of numbers are accepted")
+    raise InvalidArgument(f"argument {position} holds {shown(item)}; tuples of numbers are accepted")
 
 
 def _number_dtype(dtype: np.dtype[Any], position: int) -> np.dtype[Any]:

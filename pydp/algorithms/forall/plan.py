@@ -44,7 +44,7 @@ from pydp.runtime.forks import fork_safe
 from pydp.runtime.programs import program
 
 _MOST_KEPT = 512
-_MOST_ARGUMENTS = 128  # of a plan
+_MOST_ARGUMENTS = 128  # launch shapes, and sets of scalar arguments, that a plan keeps
 _SURELY_FINITE = 6e4  # finite in every float type; a larger value may become infinite, and NumPy would warn
 _lock = fork_safe(threading.RLock())  # guards Translation._wide
 _log = logging.getLogger("pydp")
@@ -116,7 +116,9 @@ class Translation:
             with _lock:
                 if self._wide is None:
                     assert self.function.weak_form is not None
-                    self._wide = Translation(ir.passed(widened(self.function.weak_form)), self.parts, widened=True)
+                    self._wide = Translation(
+                        ir.passed(widened(self.function.weak_form, large=False)), self.parts, widened=True
+                    )
         return self._wide
 
     def plan(

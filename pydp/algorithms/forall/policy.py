@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.groups.barrier import CHOICES
 from pydp.lang.opencl import Lowering, lowerings
 from pydp.runtime.device.profile import Profile
 
-_MOST_LANES = 1 << 20  # of a group: far more than any device accepts
+_MOST_LANES = 1 << 20  # lanes of a group: far more than any device accepts
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def check_spec(given: Any) -> None:
         if unknown:
             raise InvalidArgument(f"spec has an unknown field {unknown[0]!r}; {', '.join(names)} are accepted")
     elif given is not None and not isinstance(given, ForallSpec):
-        raise InvalidArgument(f"spec is {given!r}; a ForallSpec or a dict of {', '.join(names)} is accepted")
+        raise InvalidArgument(f"spec is {shown(given)}; a ForallSpec or a dict of {', '.join(names)} is accepted")
 
 
 def spec_key(spec: Any) -> Any:
@@ -110,9 +110,11 @@ def check_group(group: Any, rank: int) -> tuple[int, ...]:
     """The group's extents as a tuple of `rank` positive integers. Raises InvalidArgument for other values."""
     sizes = tuple(group) if isinstance(group, (tuple, list)) else (group,)
     if len(sizes) != rank or not all(_is_size(size) for size in sizes):
-        raise InvalidArgument(f"group is {group!r}; one positive integer per axis of the grid ({rank}) is accepted")
+        raise InvalidArgument(
+            f"group is {shown(group)}; one positive integer per axis of the grid ({rank}) is accepted"
+        )
     if math.prod(int(size) for size in sizes) > _MOST_LANES:
-        raise InvalidArgument(f"group is {group!r}; at most {_MOST_LANES:,} work-items in a group are accepted")
+        raise InvalidArgument(f"group is {shown(group)}; at most {_MOST_LANES:,} work-items in a group are accepted")
     return tuple(int(size) for size in sizes)
 
 

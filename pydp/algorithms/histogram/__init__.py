@@ -24,7 +24,7 @@ from pydp.algorithms.pieces import after_events, buffer_limit, explaining_pieces
 from pydp.algorithms.reduce import reduce
 from pydp.algorithms.registry import Algorithm, Shape, register
 from pydp.dtypes import check_supported
-from pydp.errors import InvalidArgument, OutOfResources
+from pydp.errors import InvalidArgument, OutOfResources, shown
 from pydp.groups.barrier_plan import describe_barriers
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.arrays.operand import Operand
@@ -33,7 +33,7 @@ from pydp.runtime.field.construct import field
 from pydp.runtime.field.field import Field
 from pydp.runtime.memory.host_memory import host_allocation
 from pydp.runtime.placement import normal_input, wait_on_host
-from pydp.runtime.recording import recorded
+from pydp.runtime.recording import check_memory, recorded
 from pydp.tuning.reference import Expected, host
 
 __all__ = ["HistogramSpec", "bincount", "histogram"]
@@ -55,9 +55,9 @@ def histogram(
 
     x: integers, bools or floats of any shape. bins: the number of equal bins, or increasing edges. range: (lowest,
     highest) edge of equal bins; the default is the minimum and maximum of x. Values outside are not counted. weights:
-    numbers of the shape of `x`; the result is then the sums of weights, in their dtype. They are added in a fixed
-    order; on CPUs, floats are added as float64. density: return a probability density (float64, or complex128 for
-    complex weights) instead of counts.
+    numbers in an array of the shape of `x`; the result is then the sums of the weights, in their dtype, added
+    in a fixed order (on CPUs, floats are added as float64). density: return a probability density (float64, or
+    complex128 for complex weights) instead of counts.
     spec: a :class:`pydp.algorithms.histogram.policy.HistogramSpec`, or a mapping of some of its fields.
 
     The edges are bitwise equal to NumPy's, and values are compared with them exactly. NumPy rounds 64-bit integers to
@@ -72,6 +72,7 @@ def histogram(
     array([0, 2, 1])
     """
     density = density is not None and switch(density, "density")
+    check_memory((bins, range))
     x = normal_input("x", x)
     wait_on_host(wait_for, bins, range)
     dtype, named = _accepted(x.dtype), {"device": device, "queue": queue, "wait_for": wait_for}
@@ -137,9 +138,9 @@ def bincount(
 ) -> Any:
     """Count the occurrences of each value 0, 1, ... in `x`, as ``numpy.bincount``.
 
-    x: non-negative integers, of rank 1. weights: numbers of the shape of `x`; the result is then the sums of weights
-    (float64). minlength: minimum number of bins. spec: see `histogram`. The result (int64) has max(x) + 1 bins,
-    therefore the call waits for the values.
+    x: non-negative integers, of rank 1. weights: numbers in an array of the shape of `x`; the result is then the
+    sums of the weights (float64), else the counts (int64). minlength: minimum number of bins. spec: see `histogram`.
+    The result has max(x) + 1 bins, so the call waits until it has read the maximum.
 
     Raises InvalidArgument for negative values and other dtypes and shapes, and OutOfResources if the bins do not fit
     into device memory.
@@ -241,7 +242,7 @@ def _least(minlength: Any) -> int:
     except TypeError:
         least = -1
     if least < 0:
-        raise InvalidArgument(f"minlength is {minlength!r}; an integer of at least 0 is accepted")
+        raise InvalidArgument(f"minlength is {shown(minlength)}; an integer of at least 0 is accepted")
     return least
 
 

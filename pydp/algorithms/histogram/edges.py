@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.errors import InvalidArgument, OutOfResources
+from pydp.errors import InvalidArgument, OutOfResources, shown
 from pydp.runtime.bounded import BoundedCache
 
 _MOST_REMEMBERED = 4096  # bins of calls whose edges are kept
@@ -79,7 +79,7 @@ def no_values(dtype: np.dtype) -> np.ndarray:
 def edges_of(sample: np.ndarray, bins: Any, limits: Any) -> np.ndarray:
     """NumPy's edges. sample: the minimum and maximum of the data if no range is given, else empty."""
     if isinstance(bins, str):
-        raise InvalidArgument(f"bins={bins!r} is not supported; a number of bins or an array of edges is accepted")
+        raise InvalidArgument(f"bins={shown(bins)} is not supported; a number of bins or an array of edges is accepted")
     if isinstance(bins, (int, np.integer)) and bins > sys.maxsize // 16:
         raise OutOfResources(f"the edges of bins={bins} do not fit into the address space")
     try:
@@ -89,9 +89,9 @@ def edges_of(sample: np.ndarray, bins: Any, limits: Any) -> np.ndarray:
         if not edges.size:
             raise ValueError("bins contains no edge")
     except (ValueError, TypeError) as error:
-        raise InvalidArgument(f"bins={bins!r} with range={limits!r} is invalid: {error}") from error
+        raise InvalidArgument(f"bins={shown(bins)} with range={shown(limits)} is invalid: {error}") from error
     except MemoryError as error:
-        raise OutOfResources(f"the edges of bins={bins!r} need more memory than there is: {error}") from error
+        raise OutOfResources(f"the edges of bins={shown(bins)} need more memory than there is: {error}") from error
     return edges
 
 
@@ -159,8 +159,8 @@ def _whole(edges: np.ndarray, dtype: np.dtype) -> np.ndarray:
 # --- the search for the slot of a value (kernels_cl/histogram_bins.mako) ---------------------------------
 
 _MOST_EVEN = 1 << 19  # bins; a float32 guess is then closer than an eighth of a bin
-_FEW_CELLS = 4096  # of a table that stays in the L1 cache; up to them, a bin has 64
-_MOST_CELLS = 1 << 18  # up to them, a bin has 4
+_FEW_CELLS = 4096  # cells of a table that stays in the L1 cache; a bin has 64 cells if the table has at most this many
+_MOST_CELLS = 1 << 18  # maximum cells of a table; a bin has at least 4
 _NARROW = 1e-30  # narrower ranges of float32 would need denormal or infinite coefficients
 
 

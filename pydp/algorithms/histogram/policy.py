@@ -58,15 +58,15 @@ class HistogramProblem(Problem):
 
 
 _MOST_COPIED = 4096  # bins; more do not fit into the cache several times
-_MOST_BYTES = 1 << 26  # of all sets of bins
+_MOST_BYTES = 1 << 26  # bytes of all sets of bins together
 _TILE_LANES = 64  # two wavefronts of most GPUs
 _MOST_COUNTED = 1 << 31  # elements of a set: counters have 32 bits
 
-# Cycles of a CPU for an element, and what adds to them.
-_COUNT = 1.6  # the element is its bin
-_FIND = 2.0  # a vector guesses the bin, one comparison corrects
-_TABLE = 1.0  # a table and one more comparison
-_WIDE = 1.2  # elements of 8 bytes: half as many in a vector
+# Cycles of a CPU per element, by step.
+_COUNT = 1.6  # to count an element that is the index of its bin
+_FIND = 2.0  # to guess the bin with vectors, and correct the guess by one comparison
+_TABLE = 1.0  # to read a table, and compare once more
+_WIDE = 1.2  # for elements of 8 bytes: half as many fit into a vector
 _ADD = 1.6  # from the store to the next load of the same bin, if adjacent elements are equal
 
 
@@ -82,7 +82,7 @@ class Division:
 
 
 def place_of(profile: Profile, spec: HistogramSpec, bins: int, weights: bool) -> str:
-    """Where bins are: "items" (each work-item counts a part), "local" memory of a work-group, "shared" by work-groups
+    """Place of bins: "items" (each work-item counts a part), "local" memory of a work-group, "shared" by work-groups
     in global memory, because local memory is too small, or "tiles" (weights: each work-group has its own in global
     memory and adds tiles of elements in order).
     """
@@ -207,13 +207,13 @@ def _default(profile: Profile, problem: HistogramProblem) -> HistogramSpec:
     lanes = 1 << min(256, profile.max_group_size).bit_length() - 1
     sets = max(1, min(8, lanes, profile.local_bytes // 4 // max(4 * (bins + 1), 1)))
     sets = 1 << sets.bit_length() - 1
-    spec = _apart(profile, bins, HistogramSpec("simt", 8 * profile.compute_units, 1, lanes, sets, 0, waves=4))
+    spec = _with_padding(profile, bins, HistogramSpec("simt", 8 * profile.compute_units, 1, lanes, sets, 0, waves=4))
     while spec.sets > 1 and local_bytes(profile, spec, bins) is None:
-        spec = _apart(profile, bins, replace(spec, sets=spec.sets // 2))
+        spec = _with_padding(profile, bins, replace(spec, sets=spec.sets // 2))
     return spec
 
 
-def _apart(profile: Profile, bins: int, spec: HistogramSpec) -> HistogramSpec:
+def _with_padding(profile: Profile, bins: int, spec: HistogramSpec) -> HistogramSpec:
     """The spec with the padding between sets that avoids bank conflicts when lanes update the same bin."""
     banks, stretch = banks_of(profile.banks, profile.bank_bytes), max(1, spec.lanes // spec.sets)
     if spec.sets == 1 or spec.lanes % spec.sets:
@@ -236,7 +236,7 @@ def _space(profile: Profile, problem: HistogramProblem) -> list[HistogramSpec]:
             for counters, sets in (("sets", 1), ("sets", 4), ("sets", 8), ("own", 1), ("registers", 1))
             for constants in ((False, True) if bins <= _FEW else (False,))
         ]
-        found = [_apart(profile, bins, spec) for spec in found]
+        found = [_with_padding(profile, bins, spec) for spec in found]
     return found
 
 
@@ -259,7 +259,10 @@ def _check(profile: Profile, problem: HistogramProblem, spec: HistogramSpec) -> 
         most = profile.max_group_size
         return f"lanes is {spec.lanes} and sets {spec.sets}; at most {most} lanes and at most as many sets are accepted"
     if (spec.counters == "registers" or spec.constants) and problem.bins > _FEW:
-        return f"registers hold counters and edges of at most {_FEW} bins, not of {problem.bins}"
+        return (
+            f"counters is {spec.counters!r} and constants {spec.constants} with {problem.bins} bins; 'registers' and "
+            f"True are accepted for at most {_FEW} bins"
+        )
     # If a single set does not fit into local memory, work-groups count in global memory.
     several = spec.mapping == "simt" and (spec.counters == "own" or spec.sets > 1)
     if several and local_bytes(profile, spec, problem.bins) is None:

@@ -31,7 +31,7 @@ from pydp.algorithms.matmul.stream import first_block, multiply_in_pieces
 from pydp.algorithms.pieces import after_events, buffer_limit, delivered, explaining_pieces, needed, on_host, target_of
 from pydp.algorithms.registry import Algorithm, register
 from pydp.dtypes import check_supported
-from pydp.errors import BuildFailed, InvalidArgument
+from pydp.errors import BuildFailed, InvalidArgument, shown
 from pydp.groups.barrier_plan import describe_barriers
 from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import c_strides
@@ -178,7 +178,7 @@ def _in_pieces(
     shape = result_shape(a.shape, b.shape)
     alpha, beta = factor(alpha, dtype, "alpha"), factor(beta, dtype, "beta")
     if beta != 0 and out is None:
-        raise InvalidArgument(f"beta is {beta!r}, but out is not given; a nonzero beta needs out=")
+        raise InvalidArgument(f"beta is {shown(beta)}, but out is not given; a nonzero beta needs out=")
     operands = {} if epilogue is None else epilogue.spread(shape)
     target, result = target_of(out, shape, dtype, a, b, *operands.values())
     where, a, b = after_events(where), np.asarray(a), np.asarray(b)
@@ -206,7 +206,7 @@ def _prepare(
     plain = type(beta) is int and beta == 0
     beta = 0 if plain else factor(beta, dtype, "beta")
     if beta != 0 and out is None:
-        raise InvalidArgument(f"beta is {beta!r}, but out is not given; a nonzero beta needs out=")
+        raise InvalidArgument(f"beta is {shown(beta)}, but out is not given; a nonzero beta needs out=")
     target = call.output(shape, dtype, keep=not plain or (epilogue is not None and out is not None))
     bound = None if epilogue is None else epilogue.bind(call, dtype, target)
     via_scratch = out is not None and (call.overlaps(target, left) or call.overlaps(target, right))

@@ -21,11 +21,11 @@ _LATENCY, _ISSUED = 4.0, 2.0  # latency of a multiply-add in cycles; multiply-ad
 _TILE_CYCLES = 30.0  # overhead of a register tile: arguments, loop set-up, latency of the first loads
 _BLOCK_CYCLES = 1000.0  # overhead of a block that is packed: its indexes, and edges and set-up of the two packings
 _GROUPS_PER_UNIT = 4  # as in plan.py
-_REGISTERS = 65536  # of 32 bits per multiprocessor of most GPUs
+_REGISTERS = 65536  # 32-bit registers per multiprocessor of most GPUs
 _HIDING, _STALLED = 512, 0.03  # work-items that hide all waiting; half as many wait for this share of the time
 _TWO_BUFFERS, _SPILLING = 1.02, 0.1  # times of a step with two buffers, and what spilled registers add (an H200)
-_WAITING = 0.25  # of a barrier that the other warps of a group do not hide (an H200)
-_LATE = 0.25  # of a block: how much later a product ends if a thread wakes late and others take its blocks
+_WAITING = 0.25  # share of a barrier's time that the other warps of a group do not hide (an H200)
+_LATE = 0.25  # share of a block's time by which a product ends later if a thread wakes late
 
 
 class _Product:

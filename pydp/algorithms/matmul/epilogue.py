@@ -15,9 +15,9 @@ import numpy as np
 
 from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.operators.expression import expression_of, is_number, kind_of, names_in, number_argument
-from pydp.algorithms.operators.tree import listed, quoted, shown
+from pydp.algorithms.operators.tree import listed, quoted
 from pydp.dtypes import c_declarations, c_member, c_name, check_computed, check_parameter, check_supported, scalars
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.lang.compile import translate_value
 from pydp.lang.opencl.value_function import lower_value
 from pydp.lang.opencl.value_vectors import lower_vectors
@@ -103,8 +103,8 @@ def _of_text(text: str, values: dict[Any, Any]) -> Request:
     missing = [name for name in used if name not in values and name != _RESULT]
     if missing:
         raise InvalidArgument(
-            f"the epilogue uses {listed(missing)}, but only x (the result)"
-            f"{f' and {listed(list(values))} are' if values else ' is'} given; pass the operands in a dict: "
+            f"the epilogue uses {listed(missing)}, but its names are x (the result)"
+            f"{f' and {listed(list(values))}' if values else ''}; pass operands in a dict: "
             f"(expression, {{{missing[0]!r}: ...}})"
         )
     if _RESULT in values:
@@ -330,7 +330,7 @@ def _number(name: str, value: Any, kind: Any, seen: np.dtype, double: bool) -> n
         return np.bool_(value)
     if isinstance(value, complex):
         if seen.names is None:
-            raise InvalidArgument(f"{name} is {value!r}, but the result is {seen}; a real number is accepted")
+            raise InvalidArgument(f"{name} is {shown(value)}, but the result is {seen}; a real number is accepted")
         return _by_value(np.dtype(f"c{seen.itemsize}").type(value))
     if isinstance(value, float):
         with np.errstate(over="ignore"):

@@ -43,8 +43,9 @@ _TILES = {
     ),
 }  # fmt: skip
 _LATENCY = 900.0  # cycles of a copy from the last-level cache to local memory
-_REGISTERS, _LOCAL = 65536, 100 << 10  # per multiprocessor, for the number of resident groups
-_ISSUED = 0.9  # of the cycles of tensor cores, with loads of fragments between
+# Registers and bytes of local memory per multiprocessor, which limit the resident groups.
+_REGISTERS, _LOCAL = 65536, 100 << 10
+_ISSUED = 0.9  # share of the tensor cores' peak rate that is reached, with loads of fragments between
 _FAR = 5.5  # bytes of local memory that are read in the time of one byte from the last-level cache (H100: 5.5 TB/s)
 
 

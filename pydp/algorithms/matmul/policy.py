@@ -69,7 +69,8 @@ def _width(profile: Profile, how: Arithmetic) -> int:
     return max(4 if how.item_bytes // how.planes == 4 else 2, profile.simd_bytes * how.planes // how.item_bytes)
 
 
-_LEAST_DEPTH = 256  # of a panel of A; half of it is 0.8 times as fast for float64 with 32 KiB of L1 (PoCL, Zen 4)
+# Minimum depth of a panel of A; half of it is 0.8 times as fast for float64 with 32 KiB of L1 (PoCL, Zen 4).
+_LEAST_DEPTH = 256
 _LEAST_BLOCK = 800 << 10  # bytes of B; 400 KiB are 0.8 to 0.95 times as fast with 1 MiB of L2 (PoCL, Intel, Zen 4)
 
 
@@ -236,7 +237,7 @@ def _space(profile: Profile, problem: MatmulProblem) -> list[MatmulSpec]:
 
 
 _MOST_PARTS = 32
-_GROUPS = (4, 16)  # of a compute unit of a GPU: fewer leave its memory idle, more cost time to add their results
+_GROUPS = (4, 16)  # groups per compute unit of a GPU: fewer leave its memory idle, more cost time to add their results
 
 
 def _parts_of(profile: Profile, problem: MatmulProblem, tile_m: int, tile_n: int, tile_k: int) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pydp.dtypes import c_name
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.space import merge_axes
 
 _WORK = {"f2": "float", "f4": "float", "c8": "float", "f8": "double", "c16": "double"}
@@ -82,7 +82,7 @@ def factor(value: Any, dtype: np.dtype, name: str) -> complex | float | int:
     """alpha or beta as a Python number. Raises InvalidArgument if `dtype` cannot hold it."""
     number = value if type(value) in (int, float, complex) else _number(value, name)
     if isinstance(number, complex) and dtype.kind != "c":
-        raise InvalidArgument(f"{name} is {value!r}, but the result is {dtype}; a real number is accepted")
+        raise InvalidArgument(f"{name} is {shown(value)}, but the result is {dtype}; a real number is accepted")
     if dtype.kind in "fc":
         try:
             return complex(number) if dtype.kind == "c" else float(number)
@@ -96,7 +96,7 @@ def factor(value: Any, dtype: np.dtype, name: str) -> complex | float | int:
         or not low <= number <= high
     ):
         raise InvalidArgument(
-            f"{name} is {value!r}, but the result is {dtype}; an integer from {low} to {high} is accepted"
+            f"{name} is {shown(value)}, but the result is {dtype}; an integer from {low} to {high} is accepted"
         )
     return int(number)
 
@@ -108,7 +108,7 @@ def _number(value: Any, name: str) -> Any:
     except ValueError:  # rows of unequal lengths
         array = None
     if array is None or array.ndim or array.dtype.kind not in "buifc":
-        raise InvalidArgument(f"{name} is {value!r}; one number is accepted")
+        raise InvalidArgument(f"{name} is {shown(value)}; one number is accepted")
     return array.item()
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from pydp.algorithms.arguments import axis_of, integer, refuse_shared
 from pydp.algorithms.moves.views import along, broadcast, flat_of, part_of
 from pydp.algorithms.transpose import transpose
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
@@ -49,7 +49,7 @@ def flip(
     source = call.input("m")
     axes = tuple(range(source.rank)) if axis is None else _axes_of(axis, source.rank)
     if len(set(axes)) < len(axes):
-        raise InvalidArgument(f"axis={axis!r} has an axis twice; different axes are accepted")
+        raise InvalidArgument(f"axis={shown(axis)} contains a duplicate axis; different axes are accepted")
     result = call.output(source.shape, source.dtype)
     call.copy(
         part_of(source, *(slice(None, None, -1) if k in axes else slice(None) for k in range(source.rank))), result
@@ -62,7 +62,7 @@ def roll(
     a: Any, shift: Any, axis: Any = None,
     *, out: Any = None, device: Any = None, queue: Any = None, wait_for: Any = None,
 ) -> Any:  # fmt: skip
-    """Copy of `a` with the elements moved along axes, in a circle, as ``numpy.roll``.
+    """Copy of `a` with the elements shifted cyclically along axes, as ``numpy.roll``.
 
     a: array of any shape, strides and dtype. shift: an integer, or a tuple with one for each axis of `axis`. axis: an
     integer or a tuple; None rolls the elements in C order and keeps the shape. out: array for the result, which must
@@ -103,7 +103,7 @@ def _shifts_of(shift: Any, axis: Any, rank: int) -> dict[int, int]:
     try:
         numbers = [integer(one) for one in given]
     except TypeError:
-        raise InvalidArgument(f"shift is {shift!r}; an integer or a tuple of integers is accepted") from None
+        raise InvalidArgument(f"shift is {shown(shift)}; an integer or a tuple of integers is accepted") from None
     if axis is None:
         return {0: sum(numbers)}
     axes = _axes_of(axis, rank)
@@ -112,7 +112,9 @@ def _shifts_of(shift: Any, axis: Any, rank: int) -> dict[int, int]:
     if len(axes) == 1:
         axes *= len(numbers)
     if len(axes) != len(numbers):
-        raise InvalidArgument(f"shift is {shift!r} and axis is {axis!r}; equally many shifts and axes are accepted")
+        raise InvalidArgument(
+            f"shift is {shown(shift)} and axis is {shown(axis)}; equally many shifts and axes are accepted"
+        )
     found: dict[int, int] = {}
     for k, number in zip(axes, numbers, strict=True):
         found[k] = found.get(k, 0) + number
@@ -255,7 +257,9 @@ def tile_array(
     except TypeError:
         counts = [-1]
     if min(counts, default=0) < 0:
-        raise InvalidArgument(f"reps is {reps!r}; an integer or a tuple of integers that are not negative is accepted")
+        raise InvalidArgument(
+            f"reps is {shown(reps)}; an integer or a tuple of integers that are not negative is accepted"
+        )
     call = Call.begin({"a": a}, out=out, device=device, queue=queue, wait_for=wait_for)
     source = call.input("a")
     rank = max(source.rank, len(counts))
@@ -295,7 +299,7 @@ def moveaxis(
     moved, to = _axes_of(source, rank), _axes_of(destination, rank)
     if len(set(moved)) != len(set(to)) or len(moved) != len(to) or len(set(moved)) < len(moved):
         raise InvalidArgument(
-            f"source is {source!r} and destination is {destination!r}; equally many axes are accepted"
+            f"source is {shown(source)} and destination is {shown(destination)}; equally many axes are accepted"
         )
     order = [k for k in range(rank) if k not in moved]
     for place, k in sorted(zip(to, moved, strict=True)):
@@ -342,7 +346,7 @@ def diff(
     except TypeError:
         times = -1
     if times < 0:
-        raise InvalidArgument(f"n is {n!r}; integers from 0 are accepted")
+        raise InvalidArgument(f"n is {shown(n)}; integers from 0 are accepted")
     given = {"prepend": prepend, "a": a, "append": append} if times else {"a": a}
     values = {name: normal_input(name, one) for name, one in given.items() if one is not None}
     if a is None or not len(values["a"].shape):

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.operators.tree import shown
 from pydp.algorithms.select import nonzero
 from pydp.dtypes import c_name
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call

@@ -11,7 +11,7 @@ from pydp.algorithms.arguments import axis_of, refuse_shared, scalar_of
 from pydp.algorithms.moves.views import flat_of, words_of
 from pydp.algorithms.reductions import min_max
 from pydp.dtypes import c_name, check_supported
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime.arrays.indexing import IndexOutOfRange
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
@@ -52,6 +52,7 @@ def take(
     """
     where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
     given = _index_array(indices)
+    _check_mode(mode)
     if mode == "raise":
         wait_on_host(wait_for, indices)
     how = _checked(given, _size_of(a, axis), mode, where)
@@ -173,6 +174,7 @@ def put(
     where = {"device": device, "queue": queue, "wait_for": wait_for}
     given = _index_array(ind, "ind")
     size = prod(getattr(a, "shape", ()))
+    _check_mode(mode)
     if mode == "raise":
         wait_on_host(wait_for, ind)
     how = _checked(given, size, mode, where, "ind")
@@ -254,10 +256,13 @@ def _size_of(a: Any, axis: Any) -> int:
     return prod(shape) if axis is None else shape[axis_of(axis, len(shape))]
 
 
-def _checked(indexes: Any, size: int, mode: Any, where: dict[str, Any], name: str = "indices") -> str:
-    """The mode of the kernel. Raises IndexOutOfRange for indexes out of range."""
+def _check_mode(mode: Any) -> None:
     if not isinstance(mode, str) or mode not in _MODES:
-        raise InvalidArgument(f"mode is {mode!r}; 'raise', 'wrap' and 'clip' are accepted")
+        raise InvalidArgument(f"mode is {shown(mode)}; 'raise', 'wrap' and 'clip' are accepted")
+
+
+def _checked(indexes: Any, size: int, mode: str, where: dict[str, Any], name: str = "indices") -> str:
+    """The mode of the kernel. Raises IndexOutOfRange for indexes out of range."""
     if not prod(indexes.shape):
         return "plain" if mode == "raise" else mode
     if not size:
@@ -271,7 +276,9 @@ def _checked(indexes: Any, size: int, mode: Any, where: dict[str, Any], name: st
         low, high = (int(np.asarray(one.get() if hasattr(one, "get") else one)) for one in min_max(indexes, **places))
     if low < -size or high >= size:
         wrong = low if low < -size else high
-        raise IndexOutOfRange(f"{name} has the index {wrong}; {-size} to {size - 1} are accepted")
+        raise IndexOutOfRange(
+            f"{name}: index {wrong} is out of bounds; indexes from {-size} to {size - 1} are accepted"
+        )
     return "negative" if low < 0 else "plain"
 
 

@@ -11,7 +11,7 @@ from pydp.algorithms.arguments import refuse_shared
 from pydp.algorithms.moves.conditions import check_held
 from pydp.algorithms.moves.gather import gather
 from pydp.algorithms.moves.views import along, broadcast, part_of
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
@@ -42,19 +42,19 @@ def pad(
     array([3, 2, 1, 2, 3, 2, 1])
     """
     if not isinstance(mode, str) or mode not in _MODES:
-        raise InvalidArgument(f"mode is {mode!r}; {', '.join(map(repr, _MODES))} are accepted")
+        raise InvalidArgument(f"mode is {shown(mode)}; {', '.join(map(repr, _MODES))} are accepted")
     wait_on_host(wait_for, pad_width, constant_values)
     rank = len(normal_input("array", array).shape)
     widths = _pairs(pad_width, rank, "pad_width")
     if widths.size and (widths.dtype.kind not in "iu" or widths.min() < 0):
-        raise InvalidArgument(f"pad_width is {pad_width!r}; integers that are not negative are accepted")
+        raise InvalidArgument(f"pad_width is {shown(pad_width)}; integers that are not negative are accepted")
     values = _pairs(constant_values, rank, "constant_values") if mode == "constant" else None
     call = Call.begin({"array": array}, out=out, device=device, queue=queue, wait_for=wait_for)
     source = call.input("array")
     borders = [(int(before), int(after)) for before, after in widths]
     for k, border in enumerate(borders):
         if mode != "constant" and not source.shape[k] and any(border):
-            raise InvalidArgument(f"axis {k} is empty; a border of mode {mode!r} needs at least one element")
+            raise InvalidArgument(f"axis {k} is empty; a border of mode {shown(mode)} needs at least one element")
     if values is not None and not isinstance(constant_values, (np.ndarray, np.generic)):
         for one in np.asarray(constant_values, object).flat:
             check_held(one, source.dtype, "a number in constant_values")
@@ -79,7 +79,7 @@ def _pairs(given: Any, rank: int, name: str) -> np.ndarray:
         return np.broadcast_to(values, (rank, 2))
     except ValueError:
         raise InvalidArgument(
-            f"{name} is {given!r}; a number, a pair, or a pair for each of {rank} axes is accepted"
+            f"{name} is {shown(given)}; a number, a pair, or a pair for each of {rank} axes is accepted"
         ) from None
 
 
@@ -89,7 +89,9 @@ def _fill(value: Any, dtype: np.dtype) -> Any:
             made: Any = np.asarray(value).astype(dtype)[()]
             return made
     except (TypeError, ValueError):
-        raise InvalidArgument(f"constant_values has {value!r}, which is no value of {dtype}") from None
+        raise InvalidArgument(
+            f"constant_values is {shown(value)}; values that convert to {dtype} are accepted"
+        ) from None
 
 
 def _border(

@@ -44,9 +44,9 @@ import numpy as np
 
 from pydp.algorithms.operators.grammar import LONGEST, parse, refused
 from pydp.algorithms.operators.text import Expressions
-from pydp.algorithms.operators.tree import Node, Refused, listed, quoted, shown, type_of
+from pydp.algorithms.operators.tree import Node, Refused, listed, quoted, type_of
 from pydp.dtypes import c_declarations, c_literal, c_member, c_name, check_computed, is_record, native, vector_parts
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime.bounded import BoundedCache
 
 __all__ = ["NAMES", "Operator", "operator_text"]
@@ -297,7 +297,7 @@ def missing_declarations(dtype: np.dtype, used: Iterable[np.dtype]) -> str:
 def _named(op: str, dtype: np.dtype) -> Operator:
     if is_record(dtype):
         raise InvalidArgument(
-            f"op {op!r} is not defined on records ({_dtype_text(dtype)}); "
+            f"op {shown(op)} is not defined on records ({_dtype_text(dtype)}); "
             "a dict with one expression per field or a Python function is accepted"
         )
     parts = vector_parts(dtype)
@@ -351,7 +351,7 @@ def _extreme(op: str, dtype: np.dtype) -> _Named:
 
 def _bits(op: str, dtype: np.dtype) -> _Named:
     if dtype.kind not in "iub":
-        raise InvalidArgument(f"op {op!r} is not defined on {_dtype_text(dtype)}; integers and bool are accepted")
+        raise InvalidArgument(f"op {shown(op)} is not defined on {_dtype_text(dtype)}; integers and bool are accepted")
     identity: Any = 0
     if op == "&":
         identity = {"b": True, "i": -1}.get(dtype.kind) or int(np.iinfo(dtype).max)
@@ -391,7 +391,7 @@ def _complex(op: str, dtype: np.dtype) -> Operator:
         # The first of several numbers with NaN is the result, so the operands stay in order.
         body = f"if ({complex_nan('a')} || {complex_before('a', 'b', op, True)}) return a; return b;"
         return Operator(op, dtype, body, None, worst, worst, operation=op)
-    raise InvalidArgument(f"op {op!r} is not defined on {_dtype_text(dtype)}; +, *, min and max are accepted")
+    raise InvalidArgument(f"op {shown(op)} is not defined on {_dtype_text(dtype)}; +, *, min and max are accepted")
 
 
 def complex_nan(a: str) -> str:

@@ -32,14 +32,13 @@ from pydp.algorithms.operators.tree import (
     fold,
     member,
     quoted,
-    shown,
     type_of,
     unary,
     vector,
     weak_value,
 )
 from pydp.dtypes import c_declarations, c_name
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 
 Kind = Any
 """The type of a value: a dtype, or int or float for weak numbers, or LARGE or HUGE for given numbers."""
@@ -56,7 +55,7 @@ _NAMES = {  # NumPy's names of OpenCL C's functions
     **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2")},
     **{"absolute": "abs", "maximum": "max", "minimum": "min", "power": "pow", "mod": "remainder"},
 }
-_OF_FLOATS = {  # computed in the dtype of NumPy's function
+_OF_FLOATS = {  # functions that are computed in the dtype of NumPy's function
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh,
     "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log2": np.log2, "log10": np.log10,
@@ -64,7 +63,7 @@ _OF_FLOATS = {  # computed in the dtype of NumPy's function
     "atan2": np.arctan2, "copysign": np.copysign, "nextafter": np.nextafter, "fmax": np.fmax, "fmin": np.fmin,
     "degrees": np.degrees, "radians": np.radians,
 }  # fmt: skip
-_ROUNDED = ("floor", "ceil", "trunc", "round")  # integers stay as they are
+_ROUNDED = ("floor", "ceil", "trunc", "round")  # functions that return integers unchanged
 _TESTS = ("isnan", "isinf", "isfinite", "signbit")
 _WORD = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _ARGUMENTS = re.compile(r"\s*\(")
@@ -80,11 +79,12 @@ _OF_TWO: dict[str, Callable[[int, int], int]] = {
     "shl": lambda a, count: a << min(count, _LONGEST_SHIFT) if count >= 0 else 0,
     "shr": lambda a, count: a >> (min(count, _LONGEST_SHIFT) if count >= 0 else _LONGEST_SHIFT),
 }
-_LONGEST_SHIFT = 1024  # the result of a longer one is 0, -1, or too large as well
-_LARGEST_EXPONENT = 64  # the result of a larger one is 0, 1, -1, or too large as well
+_LONGEST_SHIFT = 1024  # counts of shifts are limited to this; longer shifts also give 0, -1, or too large a result
+_LARGEST_EXPONENT = 64  # larger exponents also give 0, 1, -1, or too large a result
 _SHIFTS = {"<<": "shl", ">>": "shr"}
-_OF_INTEGERS = {"floor_divide": (np.floor_divide, "floordiv"), "pow": (np.power, "pow")}  # and the name of the helper
-_MOST_VALUES = 256  # of an integer whose operands depend on conditions
+# NumPy's function, and the name of the helper.
+_OF_INTEGERS = {"floor_divide": (np.floor_divide, "floordiv"), "pow": (np.power, "pow")}
+_MOST_VALUES = 256  # possible values of an integer whose operands depend on conditions
 WIDTH = 16
 """The elements of a vector."""
 
@@ -236,8 +236,8 @@ def _whole_values(tree: Node, known: Mapping[str, int]) -> frozenset[int] | None
             found = frozenset(make(*one) for one in product(*chosen))
         if len(found) > _MOST_VALUES:
             raise Refused(
-                f"an integer without dtype has more than {_MOST_VALUES} values, which depend on conditions; give a "
-                "part of it a dtype with a cast such as (long)"
+                f"an integer expression without dtype has more than {_MOST_VALUES} possible values because of its "
+                "conditions; cast a part of it to a type, such as (long)"
             )
         return found
 
@@ -342,7 +342,7 @@ class _Parser(grammar._Parser):
         if own == kind:
             return node
         if node.type.width > 1:
-            raise Refused("vectors of one type are needed")
+            raise Refused(f"a {node.type} does not convert to {self._name_of(kind)}; vectors of one type are accepted")
         if kind == _BOOL:
             zero = Node("literal", "0", (), Type("int"))
             return self._is(cast(Type("uchar"), binary("!=", node, zero)), _BOOL)
@@ -466,8 +466,11 @@ class _Parser(grammar._Parser):
             for operand in (left, right) if symbol != "<<" else (right,):
                 self._must_hold(operand, _LONG)
         if result == _BOOL:  # + is "or", * is "and"
-            if one.type.width != other.type.width:
-                raise Refused("a bool of a vector is -1 if true, another is 1")
+            if one.type.width != other.type.width:  # true is -1 in the bool of a vector, and 1 in that of a number
+                raise Refused(
+                    f"the operator {symbol!r} is given bools of {one.type.width} and {other.type.width} components; "
+                    "equal numbers of components are accepted"
+                )
             made = binary({"+": "|", "*": "&"}.get(symbol, symbol), one, other)
         elif symbol == "%":
             made = self._helped("mod", result, one, other)
@@ -491,8 +494,11 @@ class _Parser(grammar._Parser):
         if (
             all(isinstance(one, np.dtype) and one == _BOOL for one in kinds)
             and max(left.type.width, right.type.width) > 1
-        ):
-            raise Refused("a bool of a vector is -1 if true, another is 1")
+        ):  # true is -1 in the bool of a vector, and 1 in that of a number
+            raise Refused(
+                f"the operator {symbol!r} is given bools of {left.type.width} and {right.type.width} components; bools "
+                "of one component are accepted"
+            )
         if kinds[0] is not int and kinds[1] is not int:
             return self._compared_in(self.common(left, right), symbol, left, right)
         weak, other, dtype = (left, right, kinds[1]) if kinds[0] is int else (right, left, kinds[0])
@@ -508,7 +514,7 @@ class _Parser(grammar._Parser):
             return self._compared_in(_LONG, symbol, left, right)
         self._must_hold(weak, _LONG)
         if other.type.width > 1:
-            raise Refused("vectors of one type are needed")
+            raise Refused(f"a Python integer is compared with {other.type}; ulong is accepted")
         wide = self._is(cast(Type("ulong"), weak), dtype)
         pair = (wide, other) if weak is left else (other, wide)
         below = symbol in (("<", "<=", "!=") if weak is left else (">", ">=", "!="))  # for a negative number
@@ -526,7 +532,10 @@ class _Parser(grammar._Parser):
         wanted = Type(c_name(self.strong(kind)))
         if made.type.width > 1:
             if made.type.name != wanted.name:
-                raise Refused("vectors of one type are needed")
+                raise Refused(
+                    f"the operation gives {made.type}, but NumPy's type rules give {wanted.name}; vectors of one type "
+                    "are accepted"
+                )
             return self._is(made, kind)
         return self._is(made if made.type == wanted else cast(wanted, made), kind)
 

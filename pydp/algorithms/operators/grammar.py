@@ -197,7 +197,7 @@ class _Parser:
             self._refuse(column, f"the type {word} has no brackets; ({word})value is accepted")
         if self._next() == "(":
             self.at += 1
-            self._opened(_Open("call", word, column))
+            self._push(_Open("call", word, column))
         elif word in self.values:
             self.used = True
             self.node = self._made(column, Node, "name", word, (), self.values[word])
@@ -214,17 +214,17 @@ class _Parser:
         """A cast, the components of a vector, or an expression in brackets."""
         target = CASTS.get(self._next())
         if target is None:
-            self._opened(_Open("(", "(", column))
+            self._push(_Open("(", "(", column))
         elif self._next(1) != ")":
             self._refuse(column, f"'({target}' is not followed by ')'; ({target})value is accepted")
         elif target.width > 1 and self._next(2) == "(":
             self.at += 3
-            self._opened(_Open("vector", str(target), column, [], target))
+            self._push(_Open("vector", str(target), column, [], target))
         else:
             self.at += 2
             self.open.append(_Open("cast", str(target), column, [], target))
 
-    def _opened(self, bracket: _Open) -> None:
+    def _push(self, bracket: _Open) -> None:
         self.open.append(bracket)
         self.brackets += 1
         if self.brackets > DEEPEST:

@@ -10,17 +10,17 @@ import numpy as np
 from pydp.algorithms.operators import declarations_of, missing_declarations
 from pydp.algorithms.operators.grammar import LONGEST, parse, refused
 from pydp.algorithms.operators.text import Expressions
-from pydp.algorithms.operators.tree import Refused, quoted, shown
+from pydp.algorithms.operators.tree import Refused, quoted
 from pydp.algorithms.operators.vector_predicate import vector_predicate
 from pydp.dtypes import c_name, check_computed, is_record, native, vector_parts
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime.bounded import BoundedCache
 
 _ACCEPTED = (
     "an OpenCL C expression in x, such as 'x > 0', a Python function of one element, and NumPy's tests of one element, "
     "such as np.isfinite, are accepted"
 )
-_TESTS = {  # of NumPy: their expressions for floats, and for booleans and integers
+_TESTS = {  # NumPy's tests: their expressions for floats, and for booleans and integers
     np.isfinite: ("isfinite(x)", "x == x"),
     np.isinf: ("isinf(x)", "x != x"),
     np.isnan: ("isnan(x)", "x != x"),

@@ -90,7 +90,14 @@ class Expressions:
         """The source of `tree` converted to `dtype`, in brackets. Raises Refused if it cannot be converted."""
         own, wanted = tree.type, type_of(dtype)
         if own != wanted and (own.record is not None or wanted.record is not None or own.width > 1):
-            raise Refused(f"it gives {own}, but {wanted} is needed; a value that converts to it is accepted")
+            target = "bool" if dtype.kind == "b" else str(wanted)
+            accepted = "a value that converts to it is accepted"
+            if own.width > 1 and wanted.record is None and wanted.width == 1:
+                accepted = (
+                    "operators apply to each component of complex numbers and vectors; use one component, such as .x "
+                    "(of a complex number, the real part)"
+                )
+            raise Refused(f"the expression gives {own}, which does not convert to {target}; {accepted}")
         found = fold(tree, self._node)
         if dtype.kind == "b":
             found = _between("!=", found, _C("0"))

@@ -7,7 +7,6 @@ column; the parser adds it.
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -15,6 +14,7 @@ from typing import TypeVar
 import numpy as np
 
 from pydp.dtypes import c_name, is_record, vector_parts
+from pydp.errors import shown
 
 SIZES = {
     "char": 1,
@@ -73,14 +73,6 @@ def listed(names: Sequence[object]) -> str:
     return ", ".join(text if len(text) <= 40 else text[:40] + "..." for text in texts) + f" and {more} more" * (
         more > 0
     )
-
-
-def shown(value: object) -> str:
-    """Any value for an error message, shortened if it is long."""
-    try:
-        return reprlib.repr(value)
-    except ValueError:  # Python limits the digits of an integer as text
-        return f"a value of type {type(value).__name__}"
 
 
 def record_text(record: np.dtype) -> str:

@@ -20,7 +20,7 @@ from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.select import divided, explain_selection, kept_by
 from pydp.algorithms.sort import argsort, sort
 from pydp.dtypes import check_kept_whole, check_supported, dtype_text
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.model.explanation import Explanation, Given, given
 from pydp.runtime.arrays.data import Array, FieldData
 from pydp.runtime.call import Call
@@ -89,7 +89,7 @@ def partition(
     wait_on_host(wait_for, predicate)
     if not _is_position(predicate):
         if not (isinstance(axis, (int, np.integer)) and axis == -1):
-            raise InvalidArgument(f"axis is {axis!r}; with a predicate or a mask, partition accepts no axis")
+            raise InvalidArgument(f"axis is {shown(axis)}; with a predicate or a mask, partition accepts no axis")
         return divided(x, predicate, mask, second, count, length, {**where, "spec": spec})
     return _partitioned(False, _at_positions(x, predicate, mask, count, length, second), predicate, axis, spec, where)
 
@@ -129,10 +129,10 @@ def _one_of(predicate: Any, kth: Any) -> Any:
         return predicate
     if predicate is not None:
         raise InvalidArgument(
-            f"partition is given the predicate {predicate!r} and kth={kth!r}; one of them is accepted"
+            f"partition is given the predicate {shown(predicate)} and kth={shown(kth)}; one of them is accepted"
         )
     if not _is_position(kth):
-        raise InvalidArgument(f"kth is {kth!r}; an integer or a sequence of integers is accepted")
+        raise InvalidArgument(f"kth is {shown(kth)}; an integer or a sequence of integers is accepted")
     return kth
 
 
@@ -156,7 +156,8 @@ def _at_positions(x: Any, kth: Any, mask: Any, count: Any, length: Any, second: 
     """x as an array, if the arguments of a partition at positions are right."""
     if any(one is not None for one in (mask, count, length, second)):
         raise InvalidArgument(
-            f"mask, second, count and length cannot be combined with the position {kth!r}; None is accepted with it"
+            f"mask, second, count and length cannot be combined with the position {shown(kth)}; None is accepted "
+            "with it"
         )
     return normal_input("x", x)
 
@@ -169,7 +170,7 @@ def _positions_of(kth: Any, x: Any, axis: Any) -> tuple[int, ...]:
     try:
         found = tuple(map(integer, given if isinstance(given, (list, tuple)) else [given]))
     except TypeError:
-        raise InvalidArgument(f"kth is {kth!r}; an integer or a sequence of integers is accepted") from None
+        raise InvalidArgument(f"kth is {shown(kth)}; an integer or a sequence of integers is accepted") from None
     if not x.size:  # as in NumPy, any position
         return ()
     for one in found:

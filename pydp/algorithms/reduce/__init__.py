@@ -28,7 +28,7 @@ from pydp.algorithms.reduce.stream import PiecewiseReduction
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.scan.arguments import host_init, is_device_init
 from pydp.dtypes import is_record, native
-from pydp.errors import InvalidArgument, OutOfResources
+from pydp.errors import InvalidArgument, OutOfResources, shown
 from pydp.groups.barrier_plan import describe_barriers
 from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import Operand
@@ -68,8 +68,8 @@ def reduce(
     length: only the first `length` elements count, in C order; `axis` must then reduce all axes. An integer, or a Field
         or pyopencl Array of one integer, such as the `count` of `select`: the kernels read it on the device, so the
         call does not wait for it. If `x` is a result whose length only the device knows, the call does not wait for
-        that either. On the device, a negative length counts as 0, and one that exceeds the array as its size. "min",
-        "max" and operators without a known identity need init.
+        that either. On the device, a negative length counts as 0; a length larger than the array counts as the
+        array's size. "min", "max" and operators without a known identity need init.
     dtype: dtype of the reduction and the result. The default is the dtype of `x`, or int64 or uint64 for sums and
         products of smaller integers and bools, as in NumPy.
     spec: a :class:`pydp.algorithms.reduce.policy.ReduceSpec`, or a mapping of some of its fields.
@@ -181,7 +181,9 @@ def _prepare(
     if length is not None:
         check_limit(length, source.size)
         if len(axes) != len(shape):
-            raise InvalidArgument(f"axis is {axis!r}, but length= needs a reduction over all axes; None is accepted")
+            raise InvalidArgument(
+                f"axis is {shown(axis)}, but length= needs a reduction over all axes; None is accepted"
+            )
         shape, strides, reduced = (source.size,), (_flat_step(source),), (0,)
     described = (source.dtype, shape, strides, by_key(op), reduced, init is not None, accumulator, length is not None)
     plan = plan_of(call.device, *described, by_key(spec))
@@ -222,7 +224,7 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
         return ()
     axes = [axis_of(item, rank, "an integer, a tuple of integers or None") for item in given]
     if len(set(axes)) != len(axes):
-        raise InvalidArgument(f"axis {axis!r} contains an axis twice; each axis may be given once")
+        raise InvalidArgument(f"axis {shown(axis)} contains an axis twice; each axis may be given once")
     return tuple(sorted(axes))
 
 

@@ -18,7 +18,7 @@ from pydp.space import merge_axes
 
 _FEW_COLUMNS = 64  # fewer contiguous columns than this are folded as _MANY_COLUMNS or a little less
 _MANY_COLUMNS = 512
-_LEAST_ROWS = 16  # of these wider rows: the results of fewer would be too large a part of the elements
+_LEAST_ROWS = 16  # rows of _MANY_COLUMNS columns; with fewer, the results are too large a part of the elements
 
 Dim = tuple[int, int]
 """(size, stride in elements) of an axis."""

@@ -21,7 +21,7 @@ from pydp.tuning.choose import Choice, cached_plan, choose
 from pydp.tuning.shape_class import size_class
 
 _CHAIN = 16  # elements that are added one by one: rounding errors stay below the errors of NumPy's sums
-_LONG_CHAIN = 1024  # of results that are exact
+_LONG_CHAIN = 1024  # elements that are added one by one if the result is exact
 _NARROW_SUM = 256  # so many elements of one byte have a sum of two bytes
 _FEW_ELEMENTS = 8  # rows of up to this many adjacent elements are folded by one loop, without vectors
 _MANY_ROWS = 1024  # fewer rows are not worth a kernel for their own number of elements

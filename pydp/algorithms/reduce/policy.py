@@ -91,7 +91,7 @@ def local_bytes(problem: ReduceProblem, spec: ReduceSpec) -> int:
 
 
 _IN_FLIGHT = 3  # loads of a lane that wait for memory together, as measured on an H200
-_EARLY = 256  # bytes, of registers: with more, fewer lanes run at once
+_EARLY = 256  # bytes of registers for values loaded early: with more, fewer lanes run at once
 
 
 def loads_early(spec: ReduceSpec, *inputs: np.dtype | None) -> bool:

@@ -181,8 +181,8 @@ def min_max(
 
     x: numbers or bools, of any shape and strides. axis: an integer, a tuple of integers, or None for all axes.
     keepdims: keep the reduced axes, with size 1. out: a tuple of two arrays of the dtype of `x` for the results.
-    length: only the first `length` elements count, see :func:`pydp.reduce`. The results of no
-    elements are then (inf, -inf), or the largest and the smallest integer.
+    length: only the first `length` elements count, see :func:`pydp.reduce`. With a length of 0,
+    the results are inf and -inf, or the largest and the smallest integer.
 
     Returns (minimum, maximum), of the dtype of `x`. Raises InvalidArgument for other dtypes, for invalid axes, and,
     without `length`, if there are no elements.

@@ -10,7 +10,7 @@ import numpy as np
 
 from pydp.algorithms.reduce.hooks import Hooks
 from pydp.algorithms.reductions.run import Request, float_result, limited, mask_of, perform, widest_float
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.model.explanation import Given
 
 # Elements that are added before the sum goes into an accumulator: in their own precision, and in float64.
@@ -103,7 +103,7 @@ def _spread(name: str, finish: str, nan: bool) -> Any:
 def _mean_of_both(name: str, source: np.dtype, dtype: Any) -> np.dtype:
     """The dtype of the mean that `mean_var` returns beside the variance."""
     if source.kind == "c" and dtype is not None:
-        raise InvalidArgument(f"{name} of {source} is given dtype={dtype!r}; None is accepted for complex numbers")
+        raise InvalidArgument(f"{name} of {source} is given dtype={shown(dtype)}; None is accepted for complex numbers")
     return float_result(name, source, dtype, True)
 
 
@@ -124,13 +124,13 @@ def _degrees(g: Given) -> float:
     correction = vars(g).get("correction")
     name, given = ("ddof", g.ddof) if correction is None else ("correction", correction)
     if correction is not None and g.ddof != 0:
-        raise InvalidArgument(f"ddof is {g.ddof!r} and correction {correction!r}; one of them is accepted")
+        raise InvalidArgument(f"ddof is {shown(g.ddof)} and correction {shown(correction)}; one of them is accepted")
     if isinstance(given, (int, float, np.integer, np.floating)):
         with contextlib.suppress(OverflowError):  # of a Python integer
             value = float(given)
             if abs(value) < 2**53:
                 return value
-    raise InvalidArgument(f"{name} is {given!r}; a finite number is accepted")
+    raise InvalidArgument(f"{name} is {shown(given)}; a finite number is accepted")
 
 
 var_request = _spread("var", "variance", False)
@@ -266,7 +266,7 @@ def mean_var(
     wait_for: Any = None,
     spec: Any = None,
 ) -> Any:
-    """Mean and variance along some axes, in one pass over `x`: what a normalization needs.
+    """Mean and variance along some axes, in one pass over `x`, for example for a normalization.
 
     Returns (mean, variance); both are NaN if an element is infinite or if the difference of two elements overflows. The
     arguments, the accuracy and the errors are those of :func:`var`; for complex numbers, dtype must be None. out: a

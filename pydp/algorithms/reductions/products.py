@@ -15,7 +15,7 @@ from pydp.algorithms.reduce import reduce
 from pydp.algorithms.reduce.hooks import Hooks
 from pydp.algorithms.reductions.run import Request, check_kind, describe, float_result, limited, perform, widest_float
 from pydp.dtypes import check_supported
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.model.explanation import Explanation, Given, given
 from pydp.runtime.placement import check_out, normal_input
 from pydp.runtime.recording import recorded
@@ -188,7 +188,7 @@ def _checked(name: str, g: Given, one: _Reshaped | None) -> Place:
     if g.out is not None:
         check_out(g.out, shape, dtype, "out")
     if g.spec is not None and one is None:
-        raise InvalidArgument(f"spec is {g.spec!r}; None is accepted for a product with a number")
+        raise InvalidArgument(f"spec is {shown(g.spec)}; None is accepted for a product with a number")
     if g.spec is not None and one is not None:
         _of_matrices(g, one, place)
     return place
@@ -340,17 +340,19 @@ def _matrix_of(g: Given) -> _Matrix | None:
         return None
     rows, columns = (axis_of(axis, rank, "an integer, a pair of integers or None") for axis in axes)
     if rows == columns:
-        raise InvalidArgument(f"axis is {g.axis!r}; two different axes are accepted")
+        raise InvalidArgument(f"axis is {shown(g.axis)}; two different axes are accepted")
     known = isinstance(g.ord, (int, float, np.number)) and not isinstance(g.ord, bool)
     if g.ord == "nuc" or (known and g.ord in (2, -2)):
         raise InvalidArgument(
-            f"ord is {g.ord!r}, but this matrix norm needs singular values, which pydp does not compute; None, 'fro', "
-            "1, -1, inf and -inf are accepted"
+            f"ord is {shown(g.ord)}, but this matrix norm needs singular values, which pydp does not compute; "
+            "None, 'fro', 1, -1, inf and -inf are accepted"
         )
     if not known or g.ord not in _MATRIX_NORMS:
-        raise InvalidArgument(f"ord is {g.ord!r}; None, 'fro', 1, -1, inf and -inf are accepted for matrices")
+        raise InvalidArgument(f"ord is {shown(g.ord)}; None, 'fro', 1, -1, inf and -inf are accepted for matrices")
     if g.length is not None:
-        raise InvalidArgument(f"length is {g.length!r}, but ord={g.ord!r} of a matrix reads all of x; None is accepted")
+        raise InvalidArgument(
+            f"length is {shown(g.length)}, but ord={shown(g.ord)} of a matrix reads all of x; None is accepted"
+        )
     summed, operator = _MATRIX_NORMS[g.ord]
     axis, other = (rows, columns) if summed == 0 else (columns, rows)
     return _Matrix(axis, other if switch(g.keepdims, "keepdims") or other < axis else other - 1, operator)
@@ -361,14 +363,16 @@ def norm_request(g: Given) -> Request:
     if isinstance(g.ord, str) and g.ord in ("fro", "f"):
         rank = len(normal_input("x", g.x).shape)
         if not (isinstance(g.axis, (tuple, list)) and len(g.axis) == 2) and not (g.axis is None and rank == 2):
-            raise InvalidArgument(f"ord is {g.ord!r} and axis {g.axis!r}; this order needs a matrix or two axes")
+            raise InvalidArgument(
+                f"ord is {shown(g.ord)} and axis {shown(g.axis)}; this order needs a matrix or two axes"
+            )
         g = g.but(ord=None, axis=None if g.axis is None else tuple(g.axis))
     order = _order_of(g.ord)
     if isinstance(g.axis, (tuple, list)) and len(g.axis) != 1 and g.ord is not None:
-        raise InvalidArgument(f"axis is {g.axis!r}; an integer or two axes are accepted")
+        raise InvalidArgument(f"axis is {shown(g.axis)}; an integer or two axes are accepted")
     x = normal_input("x", g.x) if g.x is not None else None
     if g.ord is not None and g.axis is None and x is not None and len(x.shape) != 1:
-        raise InvalidArgument(f"x has shape {x.shape}; ord={g.ord!r} needs a vector or an axis")
+        raise InvalidArgument(f"x has shape {x.shape}; ord={shown(g.ord)} needs a vector or an axis")
     load, operator, finish = _NORMS.get(order, ("power", "+", "power root"))
 
     def hooks(device: Any, dtypes: tuple[np.dtype, ...]) -> Hooks:
@@ -403,12 +407,12 @@ def _order_of(order: Any) -> float:
     if order is None:
         return 2.0
     if isinstance(order, bool) or not isinstance(order, (int, float, np.integer, np.floating)) or order != order:
-        raise InvalidArgument(f"ord is {order!r}; None, inf, -inf and other real numbers are accepted for vectors")
+        raise InvalidArgument(f"ord is {shown(order)}; None, inf, -inf and other real numbers are accepted for vectors")
     try:
         return float(order)
     except OverflowError:
         raise InvalidArgument(
-            "ord is an integer that no float holds; None, inf, -inf and other real numbers are accepted"
+            "ord is an integer beyond the range of floats; None, inf, -inf and other real numbers are accepted"
         ) from None
 
 
@@ -484,7 +488,7 @@ def explain_norm(g: Given) -> Explanation:
     shape = tuple(1 if k == matrix.axis else size for k, size in enumerate(x.shape) if keepdims or k != matrix.axis)
     if matrix.initial is None and not shape[matrix.other]:
         raise InvalidArgument(
-            f"x has shape {x.shape}; ord={g.ord!r} needs at least one {'column' if g.ord == -1 else 'row'}"
+            f"x has shape {x.shape}; ord={shown(g.ord)} needs at least one {'column' if g.ord == -1 else 'row'}"
         )
     dtype = float_result("norm", x.dtype, None, True)
     dtype = np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype

@@ -18,7 +18,7 @@ from pydp.algorithms.reduce import axes_of, described_pass
 from pydp.algorithms.reduce.hooks import HookedPlan, Hooks, named_operator, plan, run
 from pydp.algorithms.reduce.passes import collapse
 from pydp.algorithms.scan.arguments import check_device_init, host_init, is_device_init
-from pydp.errors import InvalidArgument, OutOfResources
+from pydp.errors import InvalidArgument, OutOfResources, shown
 from pydp.groups.barrier_plan import describe_barriers
 from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays import elementwise
@@ -119,7 +119,7 @@ def _prepare(request: Request) -> _Prepared:
         check_limit(length, x.size)
         if len(axes) != len(x.shape):
             raise InvalidArgument(
-                f"axis is {request.axis!r}, but length= needs a reduction over all axes; None is accepted"
+                f"axis is {shown(request.axis)}, but length= needs a reduction over all axes; None is accepted"
             )
     sources = _aligned(inputs, axes, hooks.indexed, length is not None)
     if len(sources[0].shape) != len(x.shape) or length is not None:
@@ -263,7 +263,7 @@ def float_result(name: str, source: np.dtype, dtype: Any, complex_too: bool) -> 
     try:
         found = np.dtype(dtype)
     except TypeError:
-        raise InvalidArgument(f"dtype is {dtype!r}; float16, float32 and float64 are accepted") from None
+        raise InvalidArgument(f"dtype is {shown(dtype)}; float16, float32 and float64 are accepted") from None
     if found not in FLOATS and not (complex_too and found.kind == "c" and found.itemsize <= 16):
         raise InvalidArgument(f"dtype is {found}; float16, float32 and float64 are accepted")
     if source.kind == "c" and found.kind != "c":

@@ -25,7 +25,7 @@ from pydp.algorithms.scan import scan
 from pydp.algorithms.select.policy import SelectSpec
 from pydp.algorithms.select.results import trimmed_alike
 from pydp.algorithms.sort import argsort, finds_sorted, sort, sort_unless_sorted, sort_with_order
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.data import Array
@@ -262,7 +262,7 @@ def _checked_slices(
 ) -> tuple[Place, int, Heads]:
     """(Where the call runs, the axis, the selection of numbered slices); raises errors before the first launch."""
     if length is not None:
-        raise InvalidArgument(f"unique is given axis={axis!r} and length; length needs axis=None")
+        raise InvalidArgument(f"unique is given axis={shown(axis)} and length; length needs axis=None")
     place = placed({"x": x}, device, queue)
     (array,) = place.arrays
     at = axis_of(axis, len(array.shape))

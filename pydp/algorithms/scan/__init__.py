@@ -66,8 +66,9 @@ def scan(
     length: only the first `length` elements count: an integer, or a Field or pyopencl Array of one integer, such as the
     `count` of `select`. `x` has rank 1, or axis is None; reverse is not accepted. The kernels read it on the device, so
     the call does not wait for it. If `x` is a result whose length only the device knows, the call does not wait for
-    that either. On the device, a negative length counts as 0, and one that exceeds the array as its size. The result
-    has `length` elements, as a result of `select`; an `out` has the shape of x, and its other elements are not written.
+    that either. On the device, a negative length counts as 0; a length larger than the array counts as the array's
+    size. The result has `length` elements, as a result of `select`; an `out` has the shape of x, and its other elements
+    are not written.
 
     dtype: dtype of the computation and the result. The default is the dtype of x (as in CUB and pyopencl, unlike
     NumPy), or int64 for sums and products of bools. out: output array; may be x. strategy: "lookback" (one pass),

@@ -8,7 +8,7 @@ import numpy as np
 
 from pydp.algorithms.operators import outgrows
 from pydp.dtypes import native
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime.field.field import Field
 from pydp.runtime.placement import normal_input
 
@@ -31,7 +31,7 @@ def segments_of(segments: Any) -> tuple[str, Any]:
     if isinstance(segments, tuple) and len(segments) == 2 and isinstance(segments[0], str):
         kind, array = segments
         if kind not in ("flags", "keys"):
-            raise InvalidArgument(f"segments={kind!r} is invalid; 'flags' and 'keys' are accepted")
+            raise InvalidArgument(f"segments={shown(kind)} is invalid; 'flags' and 'keys' are accepted")
     else:
         kind, array = "", segments
     if not hasattr(array, "dtype"):
@@ -51,22 +51,24 @@ def host_init(init: Any, dtype: np.dtype, name: str = "init") -> np.ndarray:
     try:
         given = np.asarray(init, dtype if dtype.names else None)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidArgument(f"{name}={init!r} is not a value; one value of dtype {dtype} is accepted") from None
+        raise InvalidArgument(f"{name}={shown(init)} is not a value; one value of dtype {dtype} is accepted") from None
     if given.dtype.kind == "c" and dtype.kind != "c":  # NumPy would only warn and drop the imaginary part
-        raise InvalidArgument(f"{name}={init!r} is complex; one value of dtype {dtype} is accepted")
+        raise InvalidArgument(f"{name}={shown(init)} is complex; one value of dtype {dtype} is accepted")
     try:
         with np.errstate(all="ignore"):
             value = given.astype(dtype) if not given.ndim else given
     except OverflowError:
-        raise InvalidArgument(f"{name}={init!r} is out of range; one value of dtype {dtype} is accepted") from None
+        raise InvalidArgument(f"{name}={shown(init)} is out of range; one value of dtype {dtype} is accepted") from None
     except (TypeError, ValueError):
-        raise InvalidArgument(f"{name}={init!r} is not a number; one value of dtype {dtype} is accepted") from None
+        raise InvalidArgument(f"{name}={shown(init)} is not a number; one value of dtype {dtype} is accepted") from None
     if value.ndim:
         raise InvalidArgument(f"{name} has shape {value.shape}; one value of dtype {dtype} is accepted")
     if dtype.kind in "biu" and not (given.dtype.kind in "biuf" and given == value):
-        raise InvalidArgument(f"{name}={init!r} is not a value of dtype {dtype}; integers in its range are accepted")
+        raise InvalidArgument(
+            f"{name}={shown(init)} is not a value of dtype {dtype}; integers in its range are accepted"
+        )
     if dtype.kind == "f" and given.dtype.kind not in "biuf":
-        raise InvalidArgument(f"{name}={init!r} is not a real number; dtype {dtype} requires one")
+        raise InvalidArgument(f"{name}={shown(init)} is not a real number; dtype {dtype} requires one")
     return value
 
 

@@ -91,7 +91,7 @@ class ScanProblem(Problem):
         return self
 
 
-MOST_COLUMNS = 8192  # of a strip: work-items keep their values in private memory
+MOST_COLUMNS = 8192  # columns of a strip: work-items keep their values in private memory
 _SIGNALLED = 64  # columns of a strip with look-back, whose values are published one word at a time
 _MOST_ROW_ITEMS = 63
 WINDOWS = (1, 2, 4, 8, 16, 32, 64)
@@ -229,7 +229,7 @@ def _strip(width: int, vector: int, columns: int) -> int:
 
 
 _BUSY_LANES = 1024  # lanes of a compute unit that keep its memory accesses busy
-_LEAST_ROWS = 32  # of a block that a lane scans: the scan of the blocks' sums takes a small part of the time
+_LEAST_ROWS = 32  # rows of a block that a lane scans: the scan of the blocks' sums takes a small part of the time
 
 
 def cut_columns(
@@ -589,7 +589,10 @@ def check(profile: Profile, problem: ScanProblem, spec: ScanSpec) -> str | None:
             f"{spec.pad} at least 0"
         )
     if profile.loop_limit is not None and problem.record and itemsize % 4:
-        return f"this driver loses records of {itemsize} bytes in local memory; mapping 'vector' is accepted"
+        return (
+            f"mapping is {spec.mapping!r}; this driver corrupts records of {itemsize} bytes in local arrays; 'vector' "
+            "is accepted"
+        )
     need = _local_bytes(itemsize, spec.lanes, spec.columns, spec.items, spec.pad, looking(spec))
     if need > profile.local_bytes:
         return f"the spec needs {need} bytes of local memory; the device has {profile.local_bytes}"

@@ -16,7 +16,7 @@ from pydp.algorithms.scan.layout import Layout, layout_of
 from pydp.algorithms.scan.plan import ColumnsPlan, Job, WalkPlan, make_plan
 from pydp.algorithms.scan.policy import FAMILY, STRATEGIES, ScanProblem
 from pydp.dtypes import check_kept_whole, check_supported, dtype_text, is_record, vector_parts
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.model.family import Key, Keyed
 from pydp.runtime.call import Call, Operand
 from pydp.runtime.placement import check_out, normal_input
@@ -44,7 +44,7 @@ def request_of(
 ) -> Request:  # fmt: skip
     """The request of a call. Raises InvalidArgument for an invalid strategy, segments and switches."""
     if strategy is not None and not (isinstance(strategy, str) and strategy in STRATEGIES):
-        raise InvalidArgument(f"strategy={strategy!r} is not one of {', '.join(STRATEGIES)}")
+        raise InvalidArgument(f"strategy={shown(strategy)} is not one of {', '.join(STRATEGIES)}")
     exclusive, reverse = switch(exclusive, "exclusive"), switch(reverse, "reverse")
     if length is not None and reverse:
         raise InvalidArgument(

@@ -13,7 +13,7 @@ from pydp.algorithms.arguments import scalar_of
 from pydp.algorithms.registry import Algorithm, register, vectors
 from pydp.algorithms.search.plan import Search, prepare, run
 from pydp.algorithms.search.policy import SearchSpec
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.placement import normal_input
 from pydp.runtime.recording import recorded
@@ -74,7 +74,7 @@ def searchsorted(
 
 def _right(side: Any) -> bool:
     if not isinstance(side, str) or side not in ("left", "right"):
-        raise InvalidArgument(f"side is {side!r}; 'left' and 'right' are accepted")
+        raise InvalidArgument(f"side is {shown(side)}; 'left' and 'right' are accepted")
     return side == "right"
 
 

@@ -25,7 +25,7 @@ FLAG = np.dtype(np.bool_)
 
 
 class Search(NamedTuple):
-    """What a search returns.
+    """The kind of result of a search.
 
     right: the position after equal elements. found: whether the array contains the value, instead of the position.
     inverted: whether it does not. heads: false for a value that equals its predecessor.

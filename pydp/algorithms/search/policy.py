@@ -13,7 +13,7 @@ from pydp.model.family import Family, Problem, between, field_error, power_of_tw
 from pydp.runtime.device.profile import Profile
 
 GROUP = 256  # work-items of a work-group of mapping "simt"
-_STEPS = 64  # of one search, at most
+_STEPS = 64  # maximum steps of one search
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,8 @@ def scan_by_key(
     run of its own. values: array of the same shape. The result has the shape and kind of `values`.
     op, axis, exclusive, reverse, init, dtype, out, spec and errors: as for `scan`. init is the first value of each run.
 
-    Integer keys are compared in the pass of the scan; for other keys, a pass before it makes head flags.
+    The scan kernel compares integer keys itself. For other keys, another kernel first computes flags of the first
+    elements of the runs.
 
     >>> pydp.scan_by_key(np.array([7, 7, 3, 7]), np.array([1, 2, 5, 9]))
     array([1, 3, 5, 9])
@@ -188,8 +189,8 @@ def segmented_reduce(
     dtype: the dtype of the computation and the result, by default as for `reduce`. out: array for the result.
     spec: a :class:`pydp.algorithms.segments.policy.SegmentSpec`, or a mapping of some of its fields.
 
-    Work-items have equal parts of the segments and elements together, so one long segment, or many short ones, keep all
-    cores busy. The bracketing depends only on the sizes, the offsets, the device and the specialization, so float
+    Each work-item gets the same number of segments and elements together, so both one long segment and many short ones
+    use all cores. The bracketing depends only on the sizes, the offsets, the device and the specialization, so float
     results are bitwise reproducible until the call is tuned.
 
     Raises InvalidArgument for invalid arguments and UnsupportedOnDevice for dtypes that the device does not support,
@@ -291,9 +292,9 @@ def _explain_scan(g: Given) -> Explanation:
     found = explanation_of(scan, values, g.op, **{**how, "segments": segments})
     found.choices.insert(
         0,
-        "the scan compares the integer keys itself"
+        "the scan kernel compares the integer keys itself"
         if integers
-        else f"keys of {keys.dtype}: a pass before the scan makes head flags",
+        else f"keys have dtype {keys.dtype}: a kernel before the scan computes flags of the first elements of the runs",
     )
     return found
 

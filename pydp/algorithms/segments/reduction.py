@@ -54,7 +54,7 @@ def check_offsets(offsets: Any, n: int, whole: bool) -> Any:
     """Check offsets of segments, whose values are read only on the host. whole: all elements belong to segments."""
     offsets = normal_input("offsets", offsets)
     if offsets.dtype.kind not in "iu" or offsets.dtype == np.uint64:
-        raise InvalidArgument(f"offsets has dtype {offsets.dtype}; integers that int64 can hold are accepted")
+        raise InvalidArgument(f"offsets has dtype {offsets.dtype}; integer dtypes except uint64 are accepted")
     if offsets.ndim != 1 or not offsets.size:
         raise InvalidArgument(f"offsets has shape {offsets.shape}; rank 1 and at least one element are accepted")
     if isinstance(offsets, np.ndarray):
@@ -64,11 +64,12 @@ def check_offsets(offsets: Any, n: int, whole: bool) -> Any:
             wrong[1:] |= offsets[1:] < offsets[:-1]
             at = int(wrong.argmax())
             raise InvalidArgument(
-                f"offsets has {offsets[at]} at index {at}; ascending integers from 0 to {n}, the number of elements, "
-                "are accepted"
+                f"offsets[{at}] is {offsets[at]}; ascending integers from 0 to {n} (all elements) are accepted"
             )
         if whole and (first or last != n):
-            raise InvalidArgument(f"offsets go from {first} to {last}; 0 and {n}, the number of elements, are needed")
+            raise InvalidArgument(
+                f"offsets begins with {first} and ends with {last}; 0 and {n} (all elements) are accepted"
+            )
     return offsets
 
 

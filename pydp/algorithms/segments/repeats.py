@@ -12,7 +12,7 @@ from pydp.algorithms.composed import launch_elements, placed
 from pydp.algorithms.scan import scan
 from pydp.algorithms.segments.policy import FAMILY, SegmentProblem, part_size
 from pydp.dtypes import c_declarations, c_name, check_supported, dtype_text, movable
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
 from pydp.runtime.placement import check_events, normal_input, wait_for_all
@@ -61,8 +61,8 @@ def check(x: Any, repeats: Any, axis: Any, length: Any, wait_for: Any = None) ->
             total = -1
         if total < 0 or (total and not sizes[1]):
             raise InvalidArgument(
-                f"total_repeat_length is {length!r}; None or an integer of at least 0 is accepted (only 0 if x has no "
-                "elements)"
+                f"total_repeat_length is {shown(length)}; None or an integer of at least 0 is accepted (only 0 if "
+                "x has no elements)"
             )
         length = total
     return Repeats(x, counts, each, axis, sizes, length)

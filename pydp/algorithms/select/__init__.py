@@ -56,7 +56,7 @@ def select(
     length: only the first `length` elements count: an integer, or a Field or pyopencl Array of one integer, such as the
     `count` of another call. The kernels read it on the device, so the call does not wait for it. If `x` is a result
     whose length only the device knows, the call does not wait for that either. On the device, a negative length counts
-    as 0, and one that exceeds the array as its size.
+    as 0; a length larger than the array counts as the array's size.
     spec: a :class:`pydp.algorithms.select.policy.SelectSpec`, or a mapping of some of its fields.
 
     Raises InvalidArgument for an invalid predicate, mask, count or spec, and UnsupportedOnDevice for dtypes that the

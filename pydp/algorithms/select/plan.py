@@ -29,7 +29,7 @@ from pydp.tuning.choose import Choice, choose
 
 COUNT = np.dtype(np.int64)
 _PAIR = np.dtype(cltypes.long2)
-_STORE_BYTES = 64  # of a nontemporal store
+_STORE_BYTES = 64  # bytes of a nontemporal store
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pydp.algorithms.operators.predicate import Predicate, nonzero, predicate_of
 from pydp.algorithms.reduce.passes import collapse
 from pydp.algorithms.select.plan import COUNT, Condition, Job, SelectPlan, select_plan
 from pydp.dtypes import check_kept_whole, check_supported
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.model.explanation import Explanation
 from pydp.model.family import Key, Keyed
 from pydp.runtime.arrays import elementwise
@@ -161,7 +161,7 @@ def check_choice(request: Request) -> None:
 def check_count(count: Any) -> None:
     """Raise InvalidArgument unless `count` is an array of one int32 or int64."""
     if not hasattr(count, "dtype") or not hasattr(count, "shape") or isinstance(count, np.generic):
-        raise InvalidArgument(f"count is {count!r}; an array of one int32 or int64 is accepted")
+        raise InvalidArgument(f"count is {shown(count)}; an array of one int32 or int64 is accepted")
     if count.dtype not in _COUNTS or count.shape not in ((), (1,)):
         raise InvalidArgument(
             f"count has shape {count.shape} and dtype {count.dtype}; one int32 or int64 of shape () or (1,) is accepted"

@@ -17,7 +17,7 @@ from pydp.errors import InvalidArgument
 from pydp.runtime.memory.host_memory import host_allocation
 from pydp.runtime.placement import Array, check_writable
 
-_INDEX = 8  # bytes
+_INDEX = 8  # bytes of one index, an int64
 
 
 def too_large(which: str, x: Any, mask: Any, where: dict[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from pydp.algorithms.search import explained, membership, searchsorted
 from pydp.algorithms.search.plan import Search, common_dtype, prepare
 from pydp.algorithms.select import select
 from pydp.algorithms.sort import argsort, sort
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.call import Call
 from pydp.runtime.field.field import Field
@@ -78,8 +78,8 @@ def _layout(array: Any) -> Any:
 
 def _checked_isin(element: Any, tests: Any, assume_unique: Any, invert: Any, kind: Any) -> tuple[Any, Any, bool]:
     switch(assume_unique, "assume_unique")
-    if kind not in (None, "sort", "table"):
-        raise InvalidArgument(f"kind is {kind!r}; None, 'sort' and 'table' are accepted")
+    if kind is not None and not (isinstance(kind, str) and kind in ("sort", "table")):
+        raise InvalidArgument(f"kind is {shown(kind)}; None, 'sort' and 'table' are accepted")
     element, tests = normal_input("element", element), normal_input("test_elements", tests)
     common_dtype(element.dtype, tests.dtype)
     return element, tests, switch(invert, "invert")

@@ -35,7 +35,7 @@ from pydp.algorithms.sort.radix_policy import RADIX_ELEMENTS
 from pydp.algorithms.sort.spec import SortProblem, SortSpec
 from pydp.algorithms.sort.stream import Sorters, scratch_bytes, sort_in_pieces
 from pydp.dtypes import check_kept_whole, check_supported, dtype_text, lost_in_arrays, movable, native
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.model.explanation import Explanation, Given, sources_of
 from pydp.runtime.arrays.operand import Operand, c_strides
 from pydp.runtime.call import Call
@@ -47,7 +47,7 @@ from pydp.tuning.shape_class import size_class
 __all__ = ["SortSpec", "argsort", "sort", "sort_by_key"]
 
 _POSITION = np.dtype(np.int64)
-_KINDS = ("quicksort", "mergesort", "heapsort", "stable")  # of NumPy
+_KINDS = ("quicksort", "mergesort", "heapsort", "stable")  # values of NumPy's kind=
 
 
 @recorded
@@ -82,7 +82,7 @@ def sort(
     compared member by member.
     descending: the largest element first, NaN before it; equal elements keep their order.
     bits: (low, end): compare the bits low .. end - 1 of integer keys only, as CUB's begin_bit and end_bit. Bit 0 is the
-    lowest. The highest bit of signed integers is inverted first, so that it orders negative numbers before others.
+    lowest. The sign bit of signed integers is inverted before the comparison, so negative numbers come first.
     Elements with equal bits keep their order. None: all bits. Keys of other dtypes, key= and less= are not accepted.
     out: output array of the result's shape and dtype; may be `x` itself.
     spec: a :class:`pydp.algorithms.sort.spec.SortSpec`, or a mapping of some of its fields.
@@ -139,7 +139,7 @@ def argsort(
 
 def _check_kind(kind: Any, stable: Any) -> None:
     if kind is not None and not (isinstance(kind, str) and kind in _KINDS):
-        raise InvalidArgument(f"kind is {kind!r}; {', '.join(_KINDS)} and None are accepted")
+        raise InvalidArgument(f"kind is {shown(kind)}; {', '.join(_KINDS)} and None are accepted")
     if stable is not None:
         switch(stable, "stable")
 

@@ -183,7 +183,7 @@ def _sizes(problem: SortProblem) -> tuple[int, int, int]:
 # Instructions per element: of a digit that is counted; of a pass, for each bit of its digit and beside them. And of a
 # lane for a tile: setup, sums of counters, look-back.
 _COUNT, _BIT, _MOVE, _TILE = 10.0, 3.5, 42.0, 400.0
-_ISSUED = 0.5  # of the instructions that a unit could start
+_ISSUED = 0.5  # share of a unit's peak instruction rate that the kernels reach
 _LOOKS = 0.05  # signals of a tile during look-back on a busy device: most predecessors are done
 _ALONE = 6.0  # signals of a pass: as long as a tile takes, of which nothing hides the first and the last
 

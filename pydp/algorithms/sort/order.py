@@ -13,7 +13,7 @@ from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.operators.value_text import ExpressionFunctions
 from pydp.algorithms.reduce.passes import collapse
 from pydp.dtypes import c_member, c_name, check_computed, dtype_text, is_record, vector_parts
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime.arrays.operand import Operand
 
 
@@ -96,15 +96,15 @@ def comparison_of(dtype: np.dtype, key: Any, less: Any, descending: Any) -> Comp
     ones."""
     if less is not None and not callable(less) and not isinstance(less, str):
         raise InvalidArgument(
-            f"less is {less!r}; a Python function of two elements, an OpenCL C expression in a and b, and None are "
-            "accepted"
+            f"less is {shown(less)}; a Python function of two elements, an OpenCL C expression in a and b, and "
+            "None are accepted"
         )
     if key is not None and not callable(key) and not _is_expression(key, dtype):
         key = _members(key, dtype)
         if less is not None:
             raise InvalidArgument(
-                f"less cannot be combined with key {list(key)!r}; with less, key must be a function, an expression or "
-                "None"
+                f"less cannot be combined with key {shown(list(key))}; with less, key must be a function, an "
+                "expression or None"
             )
     return Comparison(by_key(key), by_key(less), switch(descending, "descending"))
 
@@ -112,9 +112,11 @@ def comparison_of(dtype: np.dtype, key: Any, less: Any, descending: Any) -> Comp
 def _window(bits: Any, dtype: np.dtype, by_functions: bool) -> tuple[int, int] | None:
     """The bits of integer keys that are compared; None if these are all bits."""
     if by_functions:
-        raise InvalidArgument(f"bits={bits!r} cannot be combined with key or less; None is accepted with them")
+        raise InvalidArgument(f"bits={shown(bits)} cannot be combined with key or less; None is accepted with them")
     if dtype.kind not in "iu":
-        raise InvalidArgument(f"bits={bits!r} is given for {dtype_text(dtype)} keys; it is accepted for integers only")
+        raise InvalidArgument(
+            f"bits={shown(bits)} is given for {dtype_text(dtype)} keys; it is accepted for integers only"
+        )
     width = 8 * dtype.itemsize
     try:
         low, end = (integer(one) for one in bits)
@@ -122,7 +124,7 @@ def _window(bits: Any, dtype: np.dtype, by_functions: bool) -> tuple[int, int] |
         low, end = -1, -1
     if not 0 <= low <= end <= width:
         raise InvalidArgument(
-            f"bits is {bits!r}; a pair (low, end) of integers with 0 <= low <= end <= {width} is accepted for "
+            f"bits is {shown(bits)}; a pair (low, end) of integers with 0 <= low <= end <= {width} is accepted for "
             f"{dtype_text(dtype)} keys"
         )
     return (low, end) if end - low < width else None
@@ -139,7 +141,7 @@ def _members(key: Any, dtype: np.dtype) -> tuple[str, ...]:
     names = (key,) if isinstance(key, str) else tuple(key) if isinstance(key, Sequence) else None
     if not names or not all(isinstance(name, str) for name in names):
         raise InvalidArgument(
-            f"key is {key!r}; a Python function, an OpenCL C expression in x, a member name or a list of names is "
+            f"key is {shown(key)}; a Python function, an OpenCL C expression in x, a member name or a list of names is "
             "accepted"
         )
     known = (dtype.names or ()) if is_record(dtype) and not vector_parts(dtype) else ()

@@ -351,8 +351,8 @@ def check(profile: Profile, problem: SortProblem, spec: SortSpec) -> str | None:
     size = problem.item_bytes
     if problem.records_lost_in_arrays and (spec.mapping, spec.run) != ("vector", 1):
         return (
-            f"mapping is {spec.mapping!r} and run {spec.run}; this driver loses such records in arrays. 'vector' with "
-            "run 1 is accepted"
+            f"mapping is {spec.mapping!r} and run {spec.run}; this driver corrupts these records in private and local "
+            "arrays. 'vector' with run 1 is accepted"
         )
     if spec.mapping == "simt":
         if spec.run != spec.lanes * spec.items:

@@ -22,7 +22,7 @@ from pydp.runtime.programs.program import Kernel, kernel
 _PHASES = ("range", "count", "cut", "scatter")
 _TASK_BYTES, _SEGMENT_BYTES, _DIGIT_BYTES, _SPAN_BYTES = 32, 16, 40, 40
 _ASCENDING, _DESCENDING, _KEEP = 1, 2, 4  # orders of the source that the kernels look for; see sort_radix_rounds.mako
-STATE_WORDS, KEPT = 16, 5  # of the counters of a call: KEPT is 1 if the results were not written
+STATE_WORDS, KEPT = 16, 5  # words of the counters of a call, and the word that is 1 if the results were not written
 _ROWS_EACH = 4  # work-items for each compute unit that sort whole rows: enough to balance the load
 
 

@@ -14,14 +14,14 @@ from pydp.model.family import variants
 from pydp.runtime.device.profile import Profile
 
 BUCKETS = 1024  # most buckets of a segment: their lines, 64 KiB, stay in the second-level cache
-RADIX_ELEMENTS = 3 << 30  # of all rows together: places and ends of chunks are 32-bit numbers
+RADIX_ELEMENTS = 3 << 30  # elements of all rows together: places and ends of chunks are 32-bit numbers
 RANKED = {32: 128, 64: 64}  # elements, by the bits of a rank, that are sorted by comparing each with all others
 _ALONE = 1 << 16  # elements of a row that one work-item sorts sooner than all work-items in rounds
 _ONE_ROUND = 1 << 17  # elements that all fit into caches: a large bucket is sorted sooner than distributed again
 _PER_BIN = 16  # elements of a segment for each bin and chunk, because one work-item reads all bins
 _EVERY_KEY = 1 << 19  # elements for which a bin for each of the keys of 16 bits pays off
-_CHUNKS = 4  # of a compute unit, to balance the load
-_TASKS = 8  # buckets of a compute unit, at least
+_CHUNKS = 4  # chunks per compute unit, to balance the load
+_TASKS = 8  # minimum buckets per compute unit
 
 
 @dataclass(frozen=True)

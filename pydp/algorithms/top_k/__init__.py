@@ -21,7 +21,7 @@ from pydp.algorithms.registry import Algorithm, Shape, register
 from pydp.algorithms.sort import argsort
 from pydp.algorithms.top_k.policy import FAMILY, TopKProblem, TopKSpec, capacity_of, parts_of, sample_of
 from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, dtype_text
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.call import Call
 from pydp.runtime.placement import normal_input
@@ -119,7 +119,7 @@ def _request(x: Any, k: Any, axis: Any, largest: Any, key: Any = None, less: Any
         wanted = -1
     if not 0 <= wanted <= n:
         raise InvalidArgument(
-            f"k is {k!r}; integers from 0 to {n}, the number of elements along the axis, are accepted"
+            f"k is {shown(k)}; integers from 0 to {n}, the number of elements along the axis, are accepted"
         )
     dtype = np.dtype(x.dtype).newbyteorder("=")
     order = {} if key is None is less else {"key": key, "less": less}

@@ -24,7 +24,7 @@ from pydp.algorithms.pieces import (
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.transpose.policy import FAMILY, TransposeProblem, TransposeSpec
 from pydp.dtypes import check_supported
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.groups.barrier_plan import describe_barriers
 from pydp.model.explanation import Explanation, Given
 from pydp.runtime.arrays.copy_transposed import placement
@@ -109,10 +109,12 @@ def _order(axes: Any, rank: int) -> tuple[int, ...]:
     try:
         given = [integer(axis) for axis in axes]
     except TypeError:
-        raise InvalidArgument(f"axes={axes!r} is invalid; None or a permutation of {rank} axes is accepted") from None
+        raise InvalidArgument(
+            f"axes={shown(axes)} is invalid; None or a permutation of {rank} axes is accepted"
+        ) from None
     order = tuple(axis + rank if axis < 0 else axis for axis in given)
     if sorted(order) != list(range(rank)):
-        raise InvalidArgument(f"axes={axes!r} is not a permutation of {rank} axes; each axis must occur once")
+        raise InvalidArgument(f"axes={shown(axes)} is not a permutation of {rank} axes; each axis must occur once")
     return order
 
 

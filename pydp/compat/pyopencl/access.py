@@ -177,7 +177,7 @@ def _is_read_only(parameter: str) -> bool:
 
 
 def memory_of(value: Any) -> object:
-    """What identifies the memory of an array: equal for arrays that may overlap, None if it is unknown."""
+    """An identity of the memory of an array: equal for arrays that may overlap, None if it is unknown."""
     buffer = getattr(value, "base_data", value)
     if not isinstance(buffer, cl.MemoryObjectHolder):
         return None

@@ -44,13 +44,10 @@ OWN = [
 ]
 __all__ = public_names(OWN, original)
 
-_DIGIT_BITS = 11  # of a pass: three passes for 32 bits. More places than 2048 need more cache than a core has
-_STAGED = (
-    (8, 16),
-    (16, 8),
-)  # elements of a digit that are stored together, by the most bytes of an element of all arrays
-_CHUNK = 8192  # the fewest elements of a chunk
-_CHUNKS = 4  # of a compute unit
+_DIGIT_BITS = 11  # bits of a digit: three passes for 32 bits. More than 2048 places need more cache than a core has
+_STAGED = ((8, 16), (16, 8))  # (maximum bytes of an element, elements of a digit that are stored together)
+_CHUNK = 8192  # minimum elements of a chunk
+_CHUNKS = 4  # chunks per compute unit
 
 
 def __getattr__(name: str) -> Any:
@@ -381,8 +378,8 @@ class _StartsScan(GenericScanKernel):
         self._must_store = False
 
 
-_CHUNK_OBJECTS = 128  # a work-item's adjacent objects, in pyopencl's template
-_MOST_CHUNKS = 1 << 16  # of a launch; work-items step over this many chunks with the builder's index type
+_CHUNK_OBJECTS = 128  # adjacent objects of a work-item, in pyopencl's template
+_MOST_CHUNKS = 1 << 16  # maximum chunks of a launch; work-items step over as many with the builder's index type
 _WORK_ITEM = re.compile(r"\bget_\w+|#\s*include")  # text that may depend on the number of work-items
 
 

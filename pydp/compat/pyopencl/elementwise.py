@@ -52,8 +52,8 @@ def _program(
     """The program of an elementwise kernel on CPUs; the parameters are those of pyopencl's ``get_elwise_program``."""
     if re.search(r"\breturn\b", operation):
         warnings.warn(
-            "a 'return' in an elementwise operation ends the work-item: elements are lost. "
-            "Use PYOPENCL_ELWISE_CONTINUE",
+            "a 'return' in an elementwise operation ends the work-item, so its other elements are not computed. "
+            "Use PYOPENCL_ELWISE_CONTINUE instead",
             stacklevel=3,
         )
     params: dict[str, object] = {

@@ -44,7 +44,7 @@ OWN = [
 __all__ = public_names(OWN, original)
 
 _SMALLEST = 8192  # elements of a part: fewer are reduced sooner than a work-item is started
-_PARTS = 4  # of a compute unit
+_PARTS = 4  # parts per compute unit
 _VECTORS = 128  # bytes of the independent sums of numbers: two of the largest vectors
 _RECORDS = 4  # independent sums of other types
 _BLOCK = 64  # elements that are added to one of the independent sums
@@ -150,7 +150,7 @@ class ReductionKernel(original.ReductionKernel):
                 data.append(value)
                 continue
             array_class = type(value)
-            if not value.flags.forc:
+            if not value.flags.forc:  # the error has pyopencl's type and text
                 raise RuntimeError(f"{type(self).__name__} cannot deal with non-contiguous arrays")
             first = value if first is None else first
             data += [value.base_data, value.offset]

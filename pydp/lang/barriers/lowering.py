@@ -19,7 +19,7 @@ from pydp.lang.barriers.widths import Width, infer
 from pydp.lang.ir.text import expr_text
 from pydp.runtime.device.profile import Profile
 
-_MAX_INTERVALS = 40  # of different accesses: comparing all pairs of more intervals takes longer than the compiler
+_MAX_INTERVALS = 40  # intervals with different accesses; comparing all pairs of more takes longer than the compiler
 _MAX_CASES = 8  # more cases for the iterations of a loop cost more than the wider barriers that they avoid
 
 

@@ -38,7 +38,7 @@ _variable = reader("PYDP_CHECK")
 def checked() -> Iterator[None]:
     """Run every forall inside the block on the host, which is slow, and check it (this thread only; PYDP_CHECK=1: all).
 
-    Reported are races, with both lanes and their values; indexes out of bounds; and reads of uninitialized memory.
+    It reports races, with both lanes and their values; indexes out of bounds; and reads of uninitialized memory.
     Raises :class:`pydp.CheckFailed`, a :class:`pydp.VectorError`, for the first one.
 
     >>> def late(idx, a, i):

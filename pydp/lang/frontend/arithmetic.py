@@ -150,7 +150,7 @@ class Arithmetic(Base):
             return Number(ir.Const(BOOL, op == "ne"))
         result: Number = Number(ir.Const(BOOL, op == "eq"))
         for pair in zip(left.items, right.items, strict=True):
-            result = self.both("and" if op == "eq" else "or", result, self.compare(op, *pair, node))
+            result = self.logical("and" if op == "eq" else "or", result, self.compare(op, *pair, node))
         return result
 
     def _compare_numbers(self, op: str, left: Number, right: Number, node: ast.AST) -> Number:
@@ -173,7 +173,7 @@ class Arithmetic(Base):
                 return Number(ir.Const(BOOL, bool(_PYTHON[op](*pair))))
         return Number(ir.Compare(BOOL, op, self.to_common(left, kind, node), self.to_common(right, kind, node)))
 
-    def both(self, op: str, left: Number, right: Number) -> Number:
+    def logical(self, op: str, left: Number, right: Number) -> Number:
         """left and right, or left or right, of two bools without side effects."""
         for one, other in ((left, right), (right, left)):
             if isinstance(one.expr, ir.Const):

@@ -228,7 +228,7 @@ class Calls(Expressions):
         left, right = (self.truth(number, node) for number in self._numbers(node, 2))
         if name == "xor":
             return self.binary("xor", Number(left), Number(right), node)
-        return self.both(name, Number(left), Number(right))
+        return self.logical(name, Number(left), Number(right))
 
     def _round(self, name: str, node: ast.AST, number: Number) -> Number:
         rounded = number if number.expr.dtype.kind != "f" else self.function(name, [number], node)

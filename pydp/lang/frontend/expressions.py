@@ -222,7 +222,7 @@ class Expressions(Records):
             with self.nested() as inner:
                 right = part()
             if not inner:
-                result = self.in_parts(self.both(op, result, Number(right)), f"part{k}", node)
+                result = self.in_parts(self.logical(op, result, Number(right)), f"part{k}", node)
                 continue
             key = self.place_key(f"%{op}{k}", node)
             held = self.assign(key, "so_far", result, node)

@@ -94,7 +94,7 @@ class Records(Vectors):
                 picked = self.chosen(only, picked, picked, node)
             return _with_bound(picked, bound)
         low = self.compare("ge", index, Number(self.integer(0), True), node)
-        inside = self.both("and", low, self.compare("lt", index, Number(self.integer(size), True), node))
+        inside = self.logical("and", low, self.compare("lt", index, Number(self.integer(size), True), node))
         zero = map_numbers(base.items[0], lambda number, _: Number(constant_of(0, number.expr.dtype)))
         return _with_bound(self.chosen(inside.expr, picked, zero, node), bound)
 

@@ -152,7 +152,7 @@ class Views(Arithmetic):
         guard: Number | None = None
         for limit in view.limits:
             inside = self._inside(limit, indices, node)
-            guard = inside if guard is None else self.both("and", guard, inside)
+            guard = inside if guard is None else self.logical("and", guard, inside)
         bounds = list(view.bounds)
         if view.tile:
             for index, extent in zip(indices, view.extents, strict=True):
@@ -169,7 +169,7 @@ class Views(Arithmetic):
         place = limit.offset if limit.axis < 0 else self.sum(limit.offset, indices[limit.axis], node)
         number = Number(place, True)
         low = self.compare("ge", number, Number(self.integer(0), True), node)
-        return self.both("and", low, self.compare("lt", number, Number(limit.size, True), node))
+        return self.logical("and", low, self.compare("lt", number, Number(limit.size, True), node))
 
     def transpose(self, view: View) -> View:
         """The view with its axes in the opposite order."""

@@ -33,10 +33,10 @@ _UFUNCS = {
 WORD_SIZES = (1, 2, 4, 8)  # bytes of the elements that `fill` takes
 _PAIR = cl.cltypes.ulong2
 _KNOWN_STRIDES = (0, 1, -1)  # strides for which kernels are made; with others, vectors are slower than elements
-_ITEM_BYTES = 16  # of an array for a work-item on a GPU
+_ITEM_BYTES = 16  # bytes of an array that one work-item of a GPU handles
 _MOST_ITEMS = 8
-_BLOCK_BYTES = 512  # of a block of results on a CPU that are stored past the caches: a fraction of the smallest cache
-_PART_BYTES = 1 << 17  # of the results of a work-item that stores blocks
+_BLOCK_BYTES = 512  # bytes of a block of results that a CPU stores past the caches: a fraction of the smallest cache
+_PART_BYTES = 1 << 17  # bytes of the results of a work-item that stores blocks
 _RESIDENT = 2048  # work-items that a compute unit of a GPU runs at once
 _SIGNS = {
     **{"add": "+", "sub": "-", "mul": "*", "div": "/", "and": "&", "or": "|", "xor": "^"},
@@ -122,10 +122,10 @@ def _as_words(operand: Operand) -> Operand:
     )
 
 
-def copy(call: Launcher, source: Operand, target: Operand, turning: TransposeTiling | None = None) -> None:
+def copy(call: Launcher, source: Operand, target: Operand, tiling: TransposeTiling | None = None) -> None:
     """Enqueue ``target[...] = source``, broadcast and converted as by astype. The two may overlap.
 
-    turning: the tiling used if source and target are contiguous along different axes; None: the default tiling.
+    tiling: the tiling used if source and target are contiguous along different axes; None: the default tiling.
     """
     if source.shape != target.shape:
         strides = broadcast_strides(source.shape, source.strides, target.shape, source.name)
@@ -136,7 +136,7 @@ def copy(call: Launcher, source: Operand, target: Operand, turning: TransposeTil
         raise InvalidArgument(f"{source.dtype} cannot be converted to {target.dtype}; the same dtype is needed")
     elif source.dtype.kind == "c" and target.dtype.kind not in "cb":
         raise InvalidArgument(f"{source.dtype} cannot be converted to {target.dtype}: imaginary parts would be lost")
-    apply(call, "copy", [source], target, turning)
+    apply(call, "copy", [source], target, tiling)
 
 
 def fill(call: Launcher, value: np.ndarray, target: Operand) -> None:
@@ -149,7 +149,7 @@ def apply(
     op: str,
     inputs: Sequence[Operand | np.generic],
     target: Operand,
-    turning: TransposeTiling | None = None,
+    tiling: TransposeTiling | None = None,
     function: str = "",
 ) -> None:
     """Enqueue ``target[...] = op(inputs...)``; inputs are numbers or operands that broadcast to the target.
@@ -172,12 +172,12 @@ def apply(
                 if call.same(one, target):
                     in_place = True
                 else:
-                    one = _aside(call, one)
+                    one = _via_scratch(call, one)
         ready.append(one)
-    key = ("elementwise", op, turning, function, in_place, *(_layout(one) for one in (target, *ready)))
+    key = ("elementwise", op, tiling, function, in_place, *(_layout(one) for one in (target, *ready)))
     plan = call.device.plans.get(key)
     if plan is None:
-        plan = call.device.plans.make(key, _plan, call.device, op, ready, target, turning, function, in_place)
+        plan = call.device.plans.make(key, _plan, call.device, op, ready, target, tiling, function, in_place)
     args: list[Any] = [target.buffer, np.int64(target.offset)]
     for one in ready:
         args += (one.buffer, np.int64(one.offset)) if isinstance(one, Operand) else (by_value(one),)
@@ -194,7 +194,7 @@ def _layout(one: Operand | np.generic) -> Any:
     return (one.dtype, one.shape, one.strides) if isinstance(one, Operand) else one.dtype
 
 
-def _aside(call: Launcher, operand: Operand) -> Operand:
+def _via_scratch(call: Launcher, operand: Operand) -> Operand:
     """A copy of the operand in scratch memory; repeated axes keep stride 0."""
     shape = tuple(1 if stride == 0 else size for size, stride in zip(operand.shape, operand.strides, strict=True))
     packed = call.temporary(shape, operand.dtype, operand.name)
@@ -207,7 +207,7 @@ def _plan(
     op: str,
     inputs: list[Any],
     target: Operand,
-    turning: TransposeTiling | None,
+    tiling: TransposeTiling | None,
     function: str = "",
     in_place: bool = False,
 ) -> Prepared:
@@ -215,7 +215,7 @@ def _plan(
     if op == "copy" and isinstance(inputs[0], Operand):
         found = _transposed(inputs[0], target)
         if found is not None:
-            return copy_transposed.prepare(device, target.dtype, *found, turning)
+            return copy_transposed.prepare(device, target.dtype, *found, tiling)
     steps = () if op == "call" else (Step(op, tuple(range(len(inputs))), target.dtype),)
     return prepare(device, f"elementwise_{op}", steps, inputs, target, function, in_place)
 
@@ -296,9 +296,9 @@ def turned(source: Operand, target: Operand) -> tuple[int, int, int] | None:
     return None if found is None else (other.dtype.itemsize, found[0][found[2]], found[0][-1])
 
 
-def copying_kernel(device: Device, source: Operand, target: Operand, turning: TransposeTiling | None = None) -> Kernel:
+def copying_kernel(device: Device, source: Operand, target: Operand, tiling: TransposeTiling | None = None) -> Kernel:
     """The kernel of :func:`copy` for operands of the same shape and dtype."""
-    return _plan(device, "copy", [_as_words(source)], _as_words(target), turning).kernel
+    return _plan(device, "copy", [_as_words(source)], _as_words(target), tiling).kernel
 
 
 def _params(

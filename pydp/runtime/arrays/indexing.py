@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.space import MAX_RANK
 
 Layout = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, strides, offset; strides and offset in elements
@@ -63,7 +63,7 @@ def index_layout(layout: Layout, key: Any) -> Layout:
             try:
                 start, stop, step = item.indices(size)
             except (TypeError, ValueError) as error:
-                raise InvalidArgument(f"{item!r} is not a slice of integers: {error}") from None
+                raise InvalidArgument(f"{shown(item)} is not a slice of integers: {error}") from None
             count = len(range(start, stop, step))
             offset += start * stride if count else 0
             new_shape.append(count)
@@ -75,7 +75,7 @@ def index_layout(layout: Layout, key: Any) -> Layout:
             offset += (at + size if at < 0 else at) * stride
         axis += 1
     if len(new_shape) > MAX_RANK:
-        raise InvalidArgument(f"index {key!r} gives {len(new_shape)} axes; ranks 0 to {MAX_RANK} are accepted")
+        raise InvalidArgument(f"index {shown(key)} gives {len(new_shape)} axes; ranks 0 to {MAX_RANK} are accepted")
     return tuple(new_shape), tuple(new_strides), offset
 
 

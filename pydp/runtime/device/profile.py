@@ -171,9 +171,9 @@ def _caches(reader: _Reader, kind: str) -> None:
         return
     reader.put("l1_bytes", 32 << 10, "common size; OpenCL has no query")
     # Some drivers report no cache, others the cache of one compute unit.
-    told = int(reader.ask("global_mem_cache_size", 0))
-    said = "driver: global_mem_cache_size" if told >= _SMALL_L2 else "common size"
-    reader.put("l2_bytes", max(told, _SMALL_L2), said)
+    reported = int(reader.ask("global_mem_cache_size", 0))
+    source = "driver: global_mem_cache_size" if reported >= _SMALL_L2 else "common size"
+    reader.put("l2_bytes", max(reported, _SMALL_L2), source)
     reader.put("l3_bytes", 0, "GPUs have no L3 cache")
     for level in (1, 2):
         reader.put(f"l{level}_ways", 8, "common number; OpenCL has no query")

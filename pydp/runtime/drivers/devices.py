@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from pydp.errors import InvalidArgument, NoUsableDevice
+from pydp.errors import InvalidArgument, NoUsableDevice, shown
 from pydp.runtime import forks
 from pydp.runtime.bounded import BoundedCache
 from pydp.runtime.device.core import DeviceCore
@@ -127,7 +127,7 @@ def device(which: object = None) -> Device:
     if isinstance(which, Device):
         return which
     if isinstance(which, bool):
-        raise InvalidArgument(f"{which!r} is not a device; an index, a name, a kind or a device is accepted")
+        raise InvalidArgument(f"{shown(which)} is not a device; an index, a name, a kind or a device is accepted")
     if isinstance(which, int):
         return _by_index(which)
     if isinstance(which, str):
@@ -136,7 +136,7 @@ def device(which: object = None) -> Device:
 
     if isinstance(which, cl.Device):
         return _by_cl(which)
-    raise InvalidArgument(f"{which!r} is not a device; an index, a name, a kind or a device is accepted")
+    raise InvalidArgument(f"{shown(which)} is not a device; an index, a name, a kind or a device is accepted")
 
 
 def _by_index(index: int) -> Device:

@@ -33,7 +33,8 @@ _OCLGRIND = (
     "/usr/local/lib/liboclgrind-rt-icd.so",
 )
 _NVIDIA = "libnvidia-opencl.so.1"
-_POCL_THREADS = ("POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT", "POCL_MAX_COMPUTE_UNITS")  # by PoCL's version
+# Limit PoCL's threads; the name depends on PoCL's version.
+_POCL_THREADS = ("POCL_MAX_PTHREAD_COUNT", "POCL_CPU_MAX_CU_COUNT", "POCL_MAX_COMPUTE_UNITS")
 _lock = threading.RLock()  # reentrant for finalizers and signal handlers
 _found: list[tuple[Any, Any]] | None = None
 

@@ -28,7 +28,7 @@ from pydp.runtime.programs.program import kernel
 if TYPE_CHECKING:
     from pydp.runtime.device.core import DeviceCore
 
-_VERSION = 3  # of the probe; a new version probes every device again
+_VERSION = 3  # version of the probe; a new version probes every device again
 _SECONDS = 120.0
 _COMMAND = "from pydp.runtime.drivers.probe_process import main; main()"
 _FAILURE_KEPT_SECONDS = 86400

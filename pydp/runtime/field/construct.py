@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime.drivers.devices import device as find_device
 from pydp.runtime.field.field import Field
 from pydp.runtime.memory.host_memory import check_dtype
@@ -18,7 +18,7 @@ def _dtype(dtype: Any) -> np.dtype:
     try:
         return check_dtype(np.dtype(dtype), "a field")
     except TypeError:
-        raise InvalidArgument(f"{dtype!r} is not a dtype; NumPy dtypes and their names are accepted") from None
+        raise InvalidArgument(f"{shown(dtype)} is not a dtype; NumPy dtypes and their names are accepted") from None
 
 
 def field(array_like: Any, dtype: Any = None, device: Any = None) -> Field:

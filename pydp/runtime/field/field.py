@@ -9,7 +9,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.array
 
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime.arrays.indexing import ARRAY_ADVICE
 from pydp.runtime.arrays.operand import Strided
 from pydp.runtime.field import transfer
@@ -36,9 +36,9 @@ class Field(FieldOperators):
 
     ``+ - * / & | ^ ~``, unary ``-`` and the comparisons ``== != < <= > >=`` work element by element, with the
     broadcasting and type rules of NumPy. So do ``// % ** << >>``, `divmod` and `abs`, but these are computed at
-    once, in a kernel of their own. Of complex numbers, only ``f ** 2``, ``f ** -1`` and `abs` are defined. Powers of
-    floats may differ from NumPy's in the last bits. An integer to the power of a negative integer of an array is 1.
-    ``@`` is :func:`pydp.matmul`. Use :func:`pydp.evaluate` for functions.
+    once, in a kernel of their own. Of these, only ``f ** 2``, ``f ** -1`` and `abs` are defined for complex numbers.
+    Powers of floats may differ from NumPy's in the last bits. Integer powers with negative exponents taken from an
+    array give 1. ``@`` is :func:`pydp.matmul`. Use :func:`pydp.evaluate` for functions.
 
     A comparison returns a field of booleans. A field has a truth value only if it has one element, and fields are not
     hashable. ``f is g`` tests identity; ``(f == g).get().all()`` tests whether all elements are equal.
@@ -105,7 +105,9 @@ class Field(FieldOperators):
             return self.T
         places = [axis + self.rank if axis < 0 else axis for axis in order]
         if sorted(places) != list(range(self.rank)):
-            raise InvalidArgument(f"axes={order!r} is not a permutation of {self.rank} axes; each axis must occur once")
+            raise InvalidArgument(
+                f"axes={shown(order)} is not a permutation of {self.rank} axes; each axis must occur once"
+            )
         shape = tuple(self.shape[axis] for axis in places)
         return self._view((shape, tuple(self.strides[axis] for axis in places), self.offset))
 

@@ -11,7 +11,7 @@ import pyopencl as cl
 import pyopencl.array
 
 from pydp.dtypes import c_name
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime.arrays.comparison import compared_dtypes, known_result
 from pydp.runtime.arrays.data import FieldData
 from pydp.runtime.arrays.elementwise import apply, result_dtype, undefined
@@ -59,7 +59,7 @@ def _compared(op: str, other: Any, field: Any) -> tuple[Any, bool]:
         return normal_input("the other side of a comparison", other), False
     if isinstance(other, numbers.Number) and not isinstance(other, np.generic):
         raise InvalidArgument(
-            f"a comparison with {other!r}; Python's and NumPy's bools, integers, floats and complex "
+            f"a comparison with {shown(other)}; Python's and NumPy's bools, integers, floats and complex "
             "numbers are accepted"
         )
     if op not in ("eq", "ne"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime.arrays.data import FieldData
 from pydp.runtime.arrays.indexing import IndexOutOfRange
 from pydp.runtime.field.transfer import fetch
@@ -202,7 +202,9 @@ def tail_of(given: Any, rank: int) -> Tail:
         return given
     words = tuple(given) if isinstance(given, (tuple, list)) else ()
     if not words or len(words) != rank or not all(word in _TAILS for word in words):
-        raise InvalidArgument(f"tail is {given!r}; {', '.join(map(repr, _TAILS))}, or one for each axis, are accepted")
+        raise InvalidArgument(
+            f"tail is {shown(given)}; {', '.join(map(repr, _TAILS))}, or one for each axis, are accepted"
+        )
     return words if len(set(words)) > 1 else words[0]
 
 
@@ -232,7 +234,7 @@ def _fill(fill: Any, dtype: np.dtype) -> Any:
         if dtype.kind in "biu" and value != given:
             raise ValueError("it does not fit")
     except (TypeError, ValueError, OverflowError):
-        raise InvalidArgument(f"fill is {fill!r}; one value of dtype {dtype} is accepted") from None
+        raise InvalidArgument(f"fill is {shown(fill)}; one value of dtype {dtype} is accepted") from None
     return value.item()
 
 

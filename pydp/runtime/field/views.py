@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.runtime.arrays.indexing import IndexOutOfRange
 from pydp.runtime.field.field import Field
 from pydp.runtime.field.tile_range import TileRange, is_writable, part, protected, tail_of, tiled
@@ -115,7 +115,7 @@ def project(x: Any, axis: int, index: int) -> Any:
 def _one(value: Any, what: str) -> int:
     numbers = integers(value, what)
     if len(numbers) != 1:
-        raise InvalidArgument(f"{what} is {value!r}; one integer is accepted")
+        raise InvalidArgument(f"{what} is {shown(value)}; one integer is accepted")
     return numbers[0]
 
 

@@ -24,7 +24,7 @@ from pydp.runtime.programs.program import MEMORY_CODES
 _ALIGNED_FROM = 1 << 16  # bytes; new arrays of at least this size are aligned to a cache line
 _LINE = 64
 _BYTE = np.dtype(np.uint8)
-_MALLOC_ALIGNMENT = 16 if sys.maxsize > 2**32 else 8  # of NumPy's memory, in bytes
+_MALLOC_ALIGNMENT = 16 if sys.maxsize > 2**32 else 8  # alignment of NumPy's memory in bytes
 
 # READ_WRITE also for arrays that are only read: with READ_ONLY, one driver copies the memory when it makes the buffer.
 IN_PLACE = cl.mem_flags.READ_WRITE | cl.mem_flags.USE_HOST_PTR

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from pydp.runtime.device.core import DeviceCore
 
 _SMALLEST = 1024
-_MAX_IDLE_BYTES = 256 << 20  # above it, the largest idle buffers are freed
-_IDLE_SHARE = 8  # of the memory of a device with memory of its own
-_HOST_SHARE, _MOST_OF_HOST = 16, 1 << 30  # of the host's memory for a device that shares it; bytes
+_MAX_IDLE_BYTES = 256 << 20  # idle bytes that a pool keeps; above it, the largest idle buffers are freed
+_IDLE_SHARE = 8  # the pools of a device with its own memory may keep 1/8 of this memory together
+# The same on devices that share the host's memory: 1/16 of it, and at most these bytes.
+_HOST_SHARE, _MOST_OF_HOST = 16, 1 << 30
 _LENT = "_pydp_lent"  # attribute of a buffer in use: its pool, size class and queue
 
 

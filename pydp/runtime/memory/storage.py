@@ -189,7 +189,7 @@ class LazyStorage(_Settling):
         self.note(event, queue, written)
 
     def __del__(self, *_: Any) -> None:
-        """There is no memory, and nobody needs the result."""
+        """Nothing to release: the storage has no memory, and its result is not needed."""
 
 
 class GuardedStorage(_Settling):

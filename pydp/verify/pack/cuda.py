@@ -34,7 +34,7 @@ class CudaFailed(PydpError):
     """A call of CUDA failed; the message has the name of the function and CUDA's status."""
 
 
-_ERROR_LOG_BUFFER, _ERROR_LOG_BUFFER_SIZE_BYTES = 5, 6  # of CUjit_option
+_ERROR_LOG_BUFFER, _ERROR_LOG_BUFFER_SIZE_BYTES = 5, 6  # values of the enum CUjit_option
 _LOG_BYTES = 8192
 
 

@@ -23,11 +23,12 @@ from pydp.verify.pack.cuda import Driver, driver
 from pydp.verify.pack.make import CASES, SCHEMA, STRIDES, file_name
 from pydp.verify.stages.speeds import GpuUnderTest, Speed, compare, measured, operands
 
-_MOST_ITEMS, _MOST_GROUP, _MOST_GRID = 1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535)  # of a group; by axis
+# CUDA's limits: work-items of a group, and the sizes of groups and grids by axis.
+_MOST_ITEMS, _MOST_GROUP, _MOST_GRID = 1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535)
 _MOST_STATIC = 48 << 10
 _REPEATS, _TOGETHER = 16, 8
-_FIRST_STEPS = 1 / 64  # of the steps of a limit, in the launch that says how long one takes
-_LAUNCH_SECONDS, _LIMIT_SECONDS = 0.05, 3.0  # of one launch, and of the measurement of one limit
+_FIRST_STEPS = 1 / 64  # share of the steps of a limit in the first launch, which measures the time of a step
+_LAUNCH_SECONDS, _LIMIT_SECONDS = 0.05, 3.0  # seconds of one launch, and of the measurement of one limit
 
 
 def load(folder: str) -> dict[str, dict[str, Any]]:

@@ -14,7 +14,7 @@ from pydp.verify.check import NOT_IN_PACK, Check, Context, NotApplicable, Unfini
 from pydp.verify.stages.cases import ALGORITHMS, FUNCTIONS, Call, Case, group_of
 from pydp.verify.stages.vector_functions import marked
 
-_WAITING_SECONDS = 30.0  # of kernels that may not end
+_WAITING_SECONDS = 30.0  # seconds to wait for kernels that may not end
 _EDGE = 1 << 16  # elements on each side of a boundary
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pydp.verify.check import Check, Context, NotApplicable
 
-BYTES = 16 << 20  # of an array, here and in stage (e), so both find it in the same caches
+BYTES = 16 << 20  # bytes of an array, here and in stage (e), so both find it in the same caches
 GPU_BYTES = 256 << 20  # several times the largest caches
 _REPEATS = 15
 _LAUNCHES = 200

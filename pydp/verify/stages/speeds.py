@@ -23,8 +23,8 @@ from pydp.verify.stages.cases import Call, group_of, needs
 from pydp.verify.stages.facts import peers
 from pydp.verify.stages.limits import BYTES, GPU_BYTES
 
-_ROWS = 8  # of a product that are compared
-_MOST_RATIO = 1.1  # of a rate to a measured limit; both vary
+_ROWS = 8  # rows of a product that are compared
+_MOST_RATIO = 1.1  # largest accepted ratio of a rate to a measured limit; both vary
 _Run = Callable[[], Any]
 
 _Shapes = tuple[tuple[int, ...], ...]
