@@ -165,7 +165,7 @@ def _translate(
     )
     result = ir.passed(split_divergent_regions(ir.passed(result)))
     check_barriers(result)
-    made = ir.passed(widened(result) if index == INT64 else narrowed(result))
+    made = ir.passed(widened(result, large=True) if index == INT64 else narrowed(result))
     made.weak_form = result
     return made
 
@@ -337,4 +337,4 @@ def _translate_value(
     privates = list(work.privates.values())
     made = ir.passed(ir.ValueFunction(name, arguments, variables, privates, body, expr, source.where(tree)))
     short = index == INT32 and fits_32_bits(made, lambda leaf: limits(leaf.dtype))
-    return ir.passed(narrowed(made) if short else widened(made))
+    return ir.passed(narrowed(made) if short else widened(made, large=index == INT64))

@@ -79,7 +79,7 @@ NUMBERS = [0, 3, -1, 2**31 - 1, 2**31, -(2**31) - 1, 2**40, -(2**40) + 7, 2**62,
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_wide_comparisons_are_by_value(dtype: str) -> None:
     a = values_of(dtype)
-    wide = widened(form_of(compared, dtype))
+    wide = widened(form_of(compared, dtype), large=True)
     for q in NUMBERS:
         wanted: dict[Any, int] = {}
         for lane in range(LANES):
@@ -93,7 +93,7 @@ def test_wide_arithmetic_has_64_bits() -> None:
     for q in (0, 3, -1, 2**31, 2**40, -(2**40) + 7):
         stored: dict[Any, int] = {}
         counted(0, stored, None, q)
-        assert set(run(widened(made), a, q)) == {stored[0]}, q
+        assert set(run(widened(made, large=True), a, q)) == {stored[0]}, q
         if abs(q) < 2**25:
             assert set(run(narrowed(made), a, q)) == {stored[0]}, q
 
@@ -102,7 +102,7 @@ def test_wide_arithmetic_has_64_bits() -> None:
 @pytest.mark.parametrize("stored", ["i4", "i8"])
 def test_a_wide_choice_keeps_the_weak_value(dtype: str, stored: str) -> None:
     a = values_of(dtype)
-    wide = widened(form_of(chosen, dtype, stored))
+    wide = widened(form_of(chosen, dtype, stored), large=True)
     for q in NUMBERS:
         wanted = [int(a[lane]) if lane < 2 else q for lane in range(LANES)]
         assert run(wide, a, q, stored) == [wrap(one, np.dtype(stored)) for one in wanted], q
@@ -111,7 +111,7 @@ def test_a_wide_choice_keeps_the_weak_value(dtype: str, stored: str) -> None:
 @pytest.mark.parametrize("dtype", ["i4", "u4"])
 def test_a_wide_minimum_is_of_the_whole_values(dtype: str) -> None:
     a = values_of(dtype)
-    wide = widened(form_of(least, dtype))
+    wide = widened(form_of(least, dtype), large=True)
     for q in NUMBERS:
         wanted = [min(int(one), q) for one in a]
         assert run(wide, a, q) == wanted, q
@@ -120,7 +120,7 @@ def test_a_wide_minimum_is_of_the_whole_values(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["i4", "u4"])
 def test_wide_operations_of_typed_integers_take_the_whole_weak_value(dtype: str) -> None:
     a = values_of(dtype)
-    wide = widened(form_of(divided, dtype))
+    wide = widened(form_of(divided, dtype), large=True)
     for q in NUMBERS:
         wanted = [x // q + x % q * 3 if q else 0 for x in a.tolist()]  # dividing by 0 gives 0
         wanted = [one + min(x, q) * 5 + max(x, q) * 7 for one, x in zip(wanted, a.tolist(), strict=True)]
@@ -133,7 +133,7 @@ def test_types_of_the_wide_form() -> None:
     body = [loop(k, 0, Q, [store(out, (read(k),), load(out, place()))]), ir.Assign(ir.NOWHERE, typed, c(1))]
     made = function(body, arrays=[out], parameters=[Q, ir.Parameter(I32, "p", 3)], variables=[k, typed])
     before = ir_text(made)
-    wide = widened(made)
+    wide = widened(made, large=True)
     assert wide.index_dtype == I64 and [one.dtype for one in wide.parameters] == [I64, I32]
     assert [one.dtype for one in wide.variables] == [I64, I32]
     repeated, assigned = wide.body

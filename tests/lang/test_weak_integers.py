@@ -61,7 +61,7 @@ def held(value: int, dtype: Any) -> Any:
 
 
 def expected(fn: Callable[..., int], dtype: Any, *args: Any) -> np.ndarray:
-    """What fn(lane, ...) gives for every lane, in `dtype`."""
+    """The result of fn(lane, ...) for every lane, in `dtype`."""
     return np.array([held(int(fn(lane, *args)), dtype) for lane in range(LANES)], dtype)
 
 
@@ -493,7 +493,7 @@ def test_typed_integers_wrap_as_numpys(device: Any, way: str) -> None:
 
 
 def choices(i, q, x, y, c):
-    """What a choice between weak and typed integers gives, by several forms of it."""
+    """Several forms of a choice between weak and typed integers."""
     t = q + i
     if c:
         t = x
@@ -697,7 +697,7 @@ def with_captured(number: int) -> Callable[..., Any]:
 
 
 def test_the_value_of_a_captured_integer_chooses_no_type(device: Any, way: str) -> None:
-    """Sums of equal values with a typed integer are the same, whatever the captured integer is; as for arguments."""
+    """Sums of equal values with a typed integer are the same for every captured integer, as for arguments."""
     a = np.array([5, 2**31 - 1, -(2**31), 2**31 - 100, 0, 2**31 - 5], np.int32)
     lanes = range(LANES)
     for number in (2**31 - 1, 2**31, 2**32 + 7, -(2**31) - 1):
@@ -999,7 +999,7 @@ MADE_SMALL += [remainder_by_typed, more_than_the_remainder, sum_of_the_smaller]
 
 @pytest.mark.parametrize("fn", [*MADE_SMALL, smallest_of_typed, quotient_by_typed])
 def test_small_integers_made_of_large_floats(device: Any, way: str, fn: Any) -> None:
-    """The results fit 32 bits; what they are made of does not."""
+    """The results fit 32 bits; the values that they are computed from do not."""
     x = np.resize(np.array([3e9, -3e9, 2.0**40, 2.0**33 + 2048, -7, 12], np.float32), LANES)
     for dtype in (np.int32, np.uint32) if fn is not quotient_by_typed else (np.int32,):  # uint32 wraps -500000
         y = np.resize(np.array([5, 6, 7, 2**21], dtype), LANES)
@@ -1055,6 +1055,59 @@ def test_converted_floats_as_indexes_stay_narrow(device: Any, way: str) -> None:
     assert form is not None and fits_32_bits(form, lambda leaf: limits(leaf.dtype))
 
 
+def beside_a_number(idx, o, x, q):
+    o[idx] = int(x[idx]) + q
+
+
+def beside_an_index(idx, o, x):
+    o[idx] = int(x[idx]) + idx[0]
+
+
+def beside_both(idx, o, x, q):
+    o[idx] = 1 if int(x[idx]) + q - idx[0] > 5 else (int(x[idx]) + q) % 1000
+
+
+def chosen_entry(idx, o, x, q, table):
+    o[idx] = table[min(max(int(x[idx]) + q, 0), 3)]
+
+
+def test_numbers_and_grids_do_not_choose_the_bits_of_converted_floats(device: Any, way: str) -> None:
+    """int(x) has 32 bits if the function makes no 64-bit integer or float64 of it, for every number and grid."""
+    x = np.full(LANES, 4e9, np.float32)
+    least = -(2**31)
+    for q in (0, 1, 1000, 2**31 - 1):
+        o = np.zeros(LANES, np.float32)
+        run(device, way, LANES, beside_a_number, o, x, q)
+        assert o.tolist() == [np.float32(least + q)] * LANES, q
+        o = np.zeros(LANES, np.int32)
+        run(device, way, LANES, beside_both, o, x, q)
+        want = [1 if least + q - lane > 5 else (least + q) % 1000 for lane in range(LANES)]
+        assert o.tolist() == want, q
+        run(device, way, LANES, chosen_entry, o, x, q, np.arange(10, 14, dtype=np.int32))
+        assert o.tolist() == [10] * LANES, q
+    for size in (LANES, 100, 3000):
+        o = np.zeros(size, np.float32)
+        run(device, way, size, beside_an_index, o, np.full(size, 4e9, np.float32))
+        np.testing.assert_array_equal(o, (least + np.arange(size)).astype(np.float32))
+
+
+def test_floats_beyond_32_bits_in_a_float64(device: Any, way: str) -> None:
+    needs.dtype(device, np.float64)
+    for dtype in (np.float32, np.float64):
+        x = np.resize(np.array([4e9, -5e9, 7.5, 2.0**40], dtype), LANES)
+        for q in (0, 1, 1000):
+            o = np.zeros(LANES, np.float64)
+            run(device, way, LANES, beside_a_number, o, x, q)
+            assert o.tolist() == [int(one) + q for one in x]
+    o = np.zeros(LANES, np.float64)
+    run(device, way, LANES, fraction, o, x)
+    assert o.tolist() == [float(one) - int(one) for one in x]
+
+
+def fraction(idx, o, x):
+    o[idx] = x[idx] - int(x[idx])
+
+
 # --- one kernel for all values -----------------------------------------------------------------------------
 
 
@@ -1096,7 +1149,7 @@ def test_a_destination_of_32_bits_takes_one_kernel(device: Any, built: list[str]
     assert len(built) == 1
 
 
-# --- what keeps 32 bits ------------------------------------------------------------------------------------
+# --- values that keep 32 bits ------------------------------------------------------------------------------------
 
 
 def spmv(i, y, start, column, value, x):

@@ -17,7 +17,7 @@ from pydp.lang import ir
 from pydp.lang.analysis.exact_choices import BY_VALUE, WHOLE_VALUE_OPERATIONS, ExactChoices
 from pydp.lang.analysis.integer_ranges import InputRange, IntegerRanges
 from pydp.lang.ir.rewrite import Rewriter
-from pydp.lang.ir.types import BOOL, INT32, INT64, MIRRORED, UINT64
+from pydp.lang.ir.types import BOOL, FLOAT64, INT32, INT64, MIRRORED, UINT64
 
 _Made = TypeVar("_Made", ir.Function, ir.ValueFunction)
 
@@ -30,9 +30,9 @@ def fits_32_bits(function: ir.Function | ir.ValueFunction, input_range: InputRan
 
 
 class _Converted:
-    """Finds out whether an int(x) of a float, or a weak integer or a choice made from one, becomes a 64-bit integer:
-    in a store, or in arithmetic with one. Such a float may be any integer. Elsewhere the rule is that int(x) has 32
-    bits, because many kernels make indexes of floats. The analysis ignores the order of statements."""
+    """Finds out whether an int(x) of a float, or a weak integer or a choice made from one, becomes a 64-bit integer or
+    a float64: in a store, or in arithmetic with one. Such a float may be any integer. Elsewhere the rule is that int(x)
+    has 32 bits, because many kernels make indexes of floats. The analysis ignores the order of statements."""
 
     def __init__(self, function: ir.Function | ir.ValueFunction) -> None:
         self.function = function
@@ -47,7 +47,7 @@ class _Converted:
     def become_wide(self) -> bool:
         result = ir.walk(self.function.result) if isinstance(self.function, ir.ValueFunction) else ()
         return any(
-            isinstance(part, ir.Cast) and part.dtype in (INT64, UINT64) and self._holds(part.value)
+            isinstance(part, ir.Cast) and part.dtype in (INT64, UINT64, FLOAT64) and self._holds(part.value)
             for part in itertools.chain(ir.parts(ir.statements(self.function.body)), result)
         )
 
@@ -67,7 +67,7 @@ class _Converted:
 
 
 def _sources(statement: ir.Assign | ir.For) -> tuple[ir.Expr, ...]:
-    """What the variable of an assignment or of a loop gets its value from."""
+    """The expressions that give the variable of an assignment or of a loop its value."""
     if isinstance(statement, ir.For):
         return statement.start, statement.stop, statement.step
     return () if statement.members else (statement.value,)
@@ -78,9 +78,12 @@ def narrowed(function: _Made) -> _Made:
     return _Narrowing().function(function)
 
 
-def widened(function: _Made) -> _Made:
-    """The function with weak integers, indexes and extents of 64 bits."""
-    made = _Widening(function).function(function)
+def widened(function: _Made, large: bool) -> _Made:
+    """The function with weak integers, indexes and extents of 64 bits.
+
+    large: indexes may not fit 32 bits, so int(x) of a float has 64. Else it has 64 bits only if `_Converted` finds that
+    it needs them: the numbers of a launch, which decide whether the function is widened, must not change its value."""
+    made = _Widening(function, large or _Converted(function).become_wide()).function(function)
     if isinstance(made, ir.Function):
         made.index_dtype = INT64
     return made
@@ -96,8 +99,8 @@ class _Narrowing(Rewriter):
 
 
 class _Widening(Rewriter):
-    def __init__(self, function: ir.Function | ir.ValueFunction) -> None:
-        self.choices = ExactChoices(function)
+    def __init__(self, function: ir.Function | ir.ValueFunction, whole_floats: bool) -> None:
+        self.choices, self.whole_floats = ExactChoices(function), whole_floats
 
     def variable(self, variable: ir.Variable) -> ir.Variable:
         wide = variable.weak and variable.dtype == INT32
@@ -161,7 +164,8 @@ class _Widening(Rewriter):
         if not expr.weak or expr.dtype != INT32:
             return self.typed(expr.value, expr.dtype) if expr.dtype == expr.value.dtype else self._converted(expr)
         if expr.value.dtype.kind == "f":
-            return ir.Cast(INT64, self.expr(expr.value))
+            value = self.expr(expr.value)
+            return ir.Cast(INT64, value if self.whole_floats else ir.Cast(INT32, value))
         return self.typed(expr.value, INT64)
 
     def _converted(self, expr: ir.Cast) -> ir.Expr:
