@@ -30,7 +30,11 @@ typedef ${element}${width} ${element}${width}_in_memory __attribute__((aligned(s
 % for element, width in streams:
 void stream_${element}${width}(__global ${element}* to, const ${element}${width} given, const int past_caches)
 {
-    if (past_caches && (ulong)to % sizeof(given) == 0) __builtin_nontemporal_store(given, (__global ${element}${width}*)to);
+    // Two halves: one driver's compiler joins whole stores of both branches into one that goes through the caches.
+    if (past_caches && (ulong)to % sizeof(given) == 0) {
+        __builtin_nontemporal_store(given.lo, (__global ${element}${width // 2}*)to);
+        __builtin_nontemporal_store(given.hi, (__global ${element}${width // 2}*)to + 1);
+    }
     else ADJACENT(${element}${width}_in_memory, __global, to) = given;
 }
 % endfor
