@@ -6,9 +6,17 @@ Each public name is imported on first use. ``import pydp`` is therefore fast and
 from __future__ import annotations
 
 import importlib
+import os
+import threading
 from typing import Any
 
 import pydp.runtime.forks as _forks  # noqa: F401 - from now on, forks are detected
+
+# Held by an import of a public name. A fork waits for it: an import that another thread has begun never ends in the
+# child, where the same import would then wait for ever.
+_imports = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_imports.acquire, after_in_parent=_imports.release, after_in_child=_imports.release)
 
 _HOMES = {
     "Device": "pydp.runtime.drivers.devices",
@@ -144,7 +152,8 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'pydp' has no attribute {name!r}")
-    module = importlib.import_module(home)
+    with _imports:
+        module = importlib.import_module(home)
     value = module if home == f"pydp.{name}" else getattr(module, name)
     globals()[name] = value
     return value

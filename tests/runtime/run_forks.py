@@ -104,7 +104,7 @@ def halve(idx, x):
 
 
 def host_only() -> None:
-    """What needs no device goes on working."""
+    """Functions that need no device still work."""
     x = np.arange(5.0)
     pydp.forall(x.shape, bump, x, device="host")
     pydp.forall(x.shape, halve, x, device="host")
@@ -131,7 +131,7 @@ def every_call() -> None:
     own = cl.CommandQueue(device.context, device.cl)
     event = pydp.forall(f.shape, bump, f)
     pydp.forall(f.shape, bump, x)
-    # Whatever a warm call has kept is there.
+    # Fill all caches that warm calls use.
     assert pydp.sort(array).size == x.size
     pydp.scan(array, queue=own)
     pydp.forall(array.shape, bump, array)
@@ -327,7 +327,7 @@ def after_use_by_pyopencl_alone() -> None:
 
 @way
 def after_use_by_compat_alone() -> None:
-    """Where the drivers are that the loader has loaded is unknown, as on systems without /proc."""
+    """pydp cannot see which drivers the loader has loaded, as on systems without /proc."""
     import pyopencl as cl
     import pyopencl.array
 
@@ -563,6 +563,30 @@ def interrupts_before_the_fork() -> None:
 @way
 def interrupts_after_the_fork() -> None:
     interrupted()
+
+
+@way
+def during_the_first_import_of_another_thread() -> None:
+    f = pydp.field(np.arange(1000, dtype=np.int32))
+    f.get()
+    assert "sort" not in vars(pydp)
+    started, failed = threading.Event(), []
+
+    def first() -> None:
+        started.set()
+        try:
+            assert pydp.sort(f).get()[-1] == 999
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    started.wait()
+    for _ in range(3):
+        time.sleep(0.005)  # within the import, or before or after it
+        child(lambda: refused(lambda: pydp.sort(f)))
+    thread.join()
+    assert not failed, failed
 
 
 @way

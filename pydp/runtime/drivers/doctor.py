@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
@@ -175,5 +176,8 @@ def _cache() -> Iterator[Finding]:
         yield Finding("note", f"the cache folder {folder} is not writable; every process builds its kernels again")
         return
     (folder / "written-by-doctor").unlink(missing_ok=True)
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    size = 0
+    for path in folder.rglob("*"):
+        with contextlib.suppress(OSError):  # another process may rename or remove it
+            size += path.stat().st_size if path.is_file() else 0
     yield Finding("good", f"cache folder {folder}: {size / (1 << 20):.1f} MiB")
