@@ -36,10 +36,10 @@ def problem_text(family: str, dtype: str, sizes: Iterable[int], flags: Iterable[
 class Problem:
     """A call as far as choices depend on it. On one device, equal problems get equal choices.
 
-    Each family has a subclass. Its fields without a default are sizes: the shape, or a class of shapes. The others are
-    options: layouts and variants. Measurements are stored with the sizes and with the names of the options, so these
-    must not change. family: the family's name. dtype: the type of the computation as text ("float32", or
-    "int32,float64" for keys and values).
+    Each family has a subclass. Its fields without a default are sizes: the shape, or a class of shapes; a field
+    ``log_...`` is the logarithm of a size. The others are options: layouts and variants. Measurements are stored with
+    the sizes and with the names of the options, so these must not change. family: the family's name. dtype: the type of
+    the computation as text ("float32", or "int32,float64" for keys and values).
     """
 
     family: ClassVar[str]
@@ -56,8 +56,8 @@ class Problem:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """The sizes as numbers of elements or bytes. A family whose sizes are logarithms overrides it."""
-        return self.sizes
+        """The sizes as numbers of elements or bytes."""
+        return tuple(1 << size if name.startswith("log_") else size for name, size in self._sizes().items())
 
     @property
     def flags(self) -> tuple[str, ...]:
@@ -73,8 +73,11 @@ class Problem:
         return problem_text(self.family, self.dtype, self.sizes, self.flags)
 
     def smaller(self, share: float, least: int) -> Problem:
-        """The problem with `share` of each size above `least`, made odd."""
-        cut: dict[str, Any] = {name: int(share * size) | 1 for name, size in self._sizes().items() if size > least}
+        """The problem with `share` of each size above `least`, made odd; the problem itself if it has logarithms."""
+        sizes = self._sizes()
+        if any(name.startswith("log_") for name in sizes):
+            return self
+        cut: dict[str, Any] = {name: int(share * size) | 1 for name, size in sizes.items() if size > least}
         return replace(self, **cut)
 
 

@@ -46,15 +46,6 @@ class MergeProblem(Problem):
     item: int
     iterations: int = 0
 
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """(results, bytes of a key, bytes of a key and a value)."""
-        return 1 << self.log_n, self.key, self.item
-
-    def smaller(self, share: float, least: int) -> Problem:
-        """The same problem: its sizes are logarithms."""
-        return self
-
 
 def stretch_of(spec: MergeSpec, n: int, units: int) -> int:
     """Results of a work-item or a work-group: as specialized, or fewer to give all cores work."""

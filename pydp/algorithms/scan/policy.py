@@ -81,15 +81,6 @@ class ScanProblem(Problem):
     record: bool = False
     vectors: bool = False
 
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """(rows, elements of a row, bytes of a result, columns)."""
-        return 1 << self.log_rows, 1 << self.log_n, self.item_bytes, self.columns
-
-    def smaller(self, share: float, least: int) -> Problem:
-        """The same problem: its sizes are logarithms."""
-        return self
-
 
 MOST_COLUMNS = 8192  # columns of a strip: work-items keep their values in private memory
 _SIGNALLED = 64  # columns of a strip with look-back, whose values are published one word at a time

@@ -44,15 +44,6 @@ class SearchProblem(Problem):
     numbers: bool = True
     iterations: int = 0
 
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """(elements, values, bytes of an element)."""
-        return 1 << self.log_n, 1 << self.log_values, self.item
-
-    def smaller(self, share: float, least: int) -> Problem:
-        """The same problem: its sizes are logarithms."""
-        return self
-
 
 def part_size(spec: SearchSpec, count: int, units: int) -> int:
     """Values of a work-item: as specialized, or fewer to give all cores work."""

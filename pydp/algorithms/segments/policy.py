@@ -36,15 +36,6 @@ class SegmentProblem(Problem):
     log_n: int
     reduces: bool = False
 
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """(elements,)."""
-        return (1 << self.log_n,)
-
-    def smaller(self, share: float, least: int) -> Problem:
-        """The same problem: its size is a logarithm."""
-        return self
-
 
 def part_size(spec: SegmentSpec, n: int, units: int) -> int:
     """Segments and elements of a work-item: as specialized, or fewer to give all cores work."""

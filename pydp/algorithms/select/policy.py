@@ -71,15 +71,6 @@ class SelectProblem(Problem):
         """Whether the number of kept elements must be known before elements are stored."""
         return (self.rest or self.three) and not self.limits
 
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """(elements, bytes read and stored for an element, bytes of a state)."""
-        return 1 << self.log_n, self.item, self.stored, self.state
-
-    def smaller(self, share: float, least: int) -> Problem:
-        """The same problem: its sizes are logarithms."""
-        return self
-
 
 _SMALL = 2048  # partitions are not made smaller than this to give more cores work
 _LOOP_BOUND_PART = 2048  # the loops over a partition and the polls stay below 65,535 iterations
