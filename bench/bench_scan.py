@@ -14,7 +14,7 @@ from pydp.bench.limits import Limits
 from pydp.bench.measure import Row, alternating
 
 import pydp
-from pydp.algorithms.scan.policy import STRATEGIES
+from pydp.algorithms.lookback import STRATEGIES
 
 _QUICK = (1 << 16, 1 << 20)
 _FULL = (1 << 16, 1 << 20, 1 << 23, 1 << 26)

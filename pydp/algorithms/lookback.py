@@ -1,17 +1,20 @@
-"""Descriptors of decoupled look-back: one buffer per queue, cleared once and released with the queue.
+"""Decoupled look-back: the fields and limits of specializations, and the descriptors.
 
-Each launch has a new tag, and every word of a slot contains the tag. Words of earlier launches therefore read as "not
-yet published", and the buffer is not cleared between launches. The ticket counter is at the start of the buffer; the
-last work-group of each launch resets it to 0. See kernels_cl/wg_lookback.mako.
+The descriptors are in one buffer per queue, which is cleared once and released with the queue. Each launch has a new
+tag, and every word of a slot contains the tag. Words of earlier launches therefore read as "not yet published", and the
+buffer is not cleared between launches. The ticket counter is at the start of the buffer; the last work-group of each
+launch resets it to 0. See kernels_cl/wg_lookback.mako.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pydp.errors import OutOfResources
+from pydp.model.family import between, one_of
 from pydp.runtime.memory.queue_state import QueueMemory, state_of
 
 if TYPE_CHECKING:
@@ -21,6 +24,89 @@ if TYPE_CHECKING:
 
 HEADER_BYTES = 64
 _SMALLEST = 1 << 16
+
+# --- policy: the fields of ScanSpec that the specializations of select and sort have, too ---------------------------
+
+STRATEGIES = ("lookback", "chained", "reduce_then_scan")
+WINDOW = 32  # lanes that look back together on GPUs: the lanes of the narrowest subgroups with a barrier of their own
+ACCEPTED = {
+    "strategy": one_of(*STRATEGIES),
+    "order": one_of("ticket", "reversed", "permuted"),
+    "polls": between(0, (1 << 31) - 1),
+    "suppress": between(0, (1 << 31) - 1),
+    "window": one_of(1, 2, 4, 8, 16, 32, 64),
+}
+
+
+def default_fields(profile: Profile, one_pass: bool = True) -> dict[str, Any]:
+    """Default values of fields. one_pass: the call can use look-back."""
+    safe = one_pass and profile.group_progress and profile.loop_limit is None
+    polls = 256 if profile.loop_limit is not None else 20000 if profile.group_progress else 1000
+    if profile.is_simulator:  # it reports a race if a work-group recomputes elements that the owner may overwrite
+        polls = 1 << 20
+    gpu = profile.kind == "gpu"
+    barriers = "auto" if gpu else "group"  # on CPUs subgroup barriers keep more state in memory
+    strategy = "lookback" if safe else "reduce_then_scan"
+    return {"strategy": strategy, "polls": polls, "plain_polls": gpu, "barriers": barriers}
+
+
+def spec_error(profile: Profile, spec: Any) -> str | None:
+    """One sentence why the strategy of a spec cannot run, or None."""
+    if profile.loop_limit is not None and spec.strategy != "reduce_then_scan":
+        return (
+            f"strategy {spec.strategy!r} waits in loops, and this driver ends loops after {profile.loop_limit} "
+            "iterations; 'reduce_then_scan' is accepted"
+        )
+    if (spec.order != "ticket" or spec.suppress) and not spec.polls:
+        return f"polls is 0 with order {spec.order!r} and suppress {spec.suppress}; at least 1 is required here"
+    elements = spec.part if spec.mapping == "vector" else spec.lanes * spec.items
+    if spec.strategy == "reduce_then_scan" and elements == 1:
+        return "'reduce_then_scan' cannot use partitions of 1 element; at least 2 elements are accepted"
+    return None
+
+
+def why_two_passes(profile: Profile) -> str:
+    """Why a call uses the strategy "reduce_then_scan"."""
+    if profile.loop_limit is not None:
+        return f"this driver ends loops after {profile.loop_limit} iterations; waiting in a loop is not possible"
+    return "requested, or this driver has no forward progress between work-groups"
+
+
+def looking(spec: Any) -> int:
+    """Lanes that look back together: at most `window`, and a divisor of the work-group."""
+    return math.gcd(spec.window, spec.lanes)
+
+
+def waiting(profile: Profile, spec: Any) -> int:
+    """Lanes that wait at the barriers of the window. The others skip them, unless the driver allows no barrier under
+    such a condition; 1 if one lane looks back, without a barrier."""
+    window = looking(spec)
+    return spec.lanes if window > 1 and not profile.barriers_under_conditions else window
+
+
+def chain_signals(spec: Any, parts: int) -> float:
+    """Signals in a row until the last of `parts` partitions has its prefix (simt).
+
+    A lane that looks back alone needs a third of a signal's time for each partition, a window of lanes a thirtieth, as
+    measured on an H200.
+    """
+    alone = spec.strategy == "chained" or looking(spec) == 1
+    return parts / 3 if alone else parts / 30
+
+
+def window_bytes(itemsize: int, window: int) -> int:
+    """Bytes of local memory of a window of lanes that look back together, for values of `itemsize` bytes."""
+    reach = 4 if itemsize <= 8 else 1
+    return 2 * window * (reach * itemsize + 1) + 2 * itemsize
+
+
+def slot_parameters(profile: Profile, spec: Any, nbytes: int) -> dict[str, object]:
+    """Parameters of templates that look back, for slots of `nbytes`."""
+    words = {"wide_words": profile.int64_atomics, "words": words_per_slot(profile, nbytes)}
+    return words | {name: getattr(spec, name) for name in ("order", "polls", "suppress", "plain_polls")}
+
+
+# --- descriptors -----------------------------------------------------------------------------------------------
 
 
 def words_per_slot(profile: Profile, itemsize: int) -> int:

@@ -12,7 +12,7 @@ from banked import banked
 from waiting import skip_where_refused
 
 import pydp
-from pydp.algorithms.scan.policy import STRATEGIES
+from pydp.algorithms.lookback import STRATEGIES
 
 VECTOR = {"mapping": "vector", "part": 24, "vector": 0}
 SIMT = {"mapping": "simt", "lanes": 8, "columns": 4, "items": 3}

@@ -10,10 +10,11 @@ import pytest
 from waiting import skip_where_refused
 
 import pydp
+from pydp.algorithms.lookback import STRATEGIES
 from pydp.algorithms.operators import operator_text
 from pydp.algorithms.scan.layout import layout_of
 from pydp.algorithms.scan.plan import Job, down_columns
-from pydp.algorithms.scan.policy import STRATEGIES, ScanSpec, cut_columns
+from pydp.algorithms.scan.policy import ScanSpec, cut_columns
 from pydp.model.architectures import by_target
 from pydp.runtime.call import Call
 from pydp.runtime.programs import program

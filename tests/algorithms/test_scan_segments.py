@@ -14,7 +14,7 @@ from waiting import skip_where_refused
 
 import pydp
 from pydp.algorithms import lookback
-from pydp.algorithms.scan.policy import STRATEGIES
+from pydp.algorithms.lookback import STRATEGIES
 from pydp.runtime.call import Call
 from pydp.runtime.programs import program
 from pydp.runtime.programs.template import render

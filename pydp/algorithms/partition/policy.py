@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
-from pydp.algorithms.scan.policy import ORDERS
+from pydp.algorithms import lookback
 from pydp.model.family import Family, Problem, between, field_error, one_of, variants
 from pydp.runtime.device.profile import Profile
 
@@ -100,8 +100,7 @@ _ACCEPTED = {
     "groups": between(1, 1 << 10),
     "lanes": one_of(*(1 << power for power in range(1, 11))),
     "part": between(0, 1 << 20),
-    "order": one_of(*ORDERS),
-    "suppress": between(0, (1 << 31) - 1),
+    **{name: lookback.ACCEPTED[name] for name in ("order", "suppress")},
 }
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from pydp.algorithms.lookback import WINDOW
 from pydp.algorithms.partition.policy import PartitionSpec, digits_of, groups_of
-from pydp.algorithms.scan.policy import WINDOW
 from pydp.algorithms.select.plan import LIMIT_WORDS, Condition, Job, Limits, SelectPlan, select_plan
 from pydp.dtypes import c_name
 from pydp.groups.barrier_plan import build_kernel

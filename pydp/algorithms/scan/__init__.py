@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.lengths import LENGTH, limit, trimmed, whole
+from pydp.algorithms.lookback import why_two_passes
 from pydp.algorithms.pieces import explaining_pieces, needed, on_host, unallocated
 from pydp.algorithms.registry import Algorithm, register
 from pydp.algorithms.scan import stream
@@ -183,12 +184,7 @@ def _why_strategy(profile: Any, spec: ScanSpec) -> str:
         if not profile.group_progress:
             return f"strategy {spec.strategy!r}: requested; this driver has no forward progress between work-groups"
         return f"strategy {spec.strategy!r}: this driver has forward progress between work-groups, so one pass is safe"
-    if profile.loop_limit is not None:
-        return (
-            f"strategy {spec.strategy!r}: this driver ends loops after {profile.loop_limit} iterations; waiting in a "
-            "loop is not possible"
-        )
-    return f"strategy {spec.strategy!r}: requested, or this driver has no forward progress between work-groups"
+    return f"strategy {spec.strategy!r}: {why_two_passes(profile)}"
 
 
 def _reference(

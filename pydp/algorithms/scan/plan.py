@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pydp.algorithms.iteration_budget import call_budget
-from pydp.algorithms.lookback import descriptors, words_per_slot
+from pydp.algorithms.lookback import descriptors, looking, slot_parameters, waiting
 from pydp.algorithms.operators import Operator
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.scan.layout import Layout
-from pydp.algorithms.scan.policy import ScanSpec, cut_columns, looking, partition, row_items, waiting
+from pydp.algorithms.scan.policy import ScanSpec, cut_columns, partition, row_items
 from pydp.dtypes import c_declarations, c_name
 from pydp.errors import OutOfResources
 from pydp.groups.barrier_plan import Widths, build_kernel, describe_barriers
@@ -94,14 +94,9 @@ def _waiting(profile: Any, job: Job, spec: ScanSpec, phase: str, nbytes: int) ->
     """Template parameters of the look-back for slots of `nbytes`."""
     return {
         "phase": phase,
-        "wide_words": profile.int64_atomics,
-        "words": words_per_slot(profile, nbytes),
-        "order": spec.order,
-        "polls": spec.polls,
+        **slot_parameters(profile, spec, nbytes),
         "keeps": phase == "single" and job.in_place and bool(spec.polls),
         "chained": spec.strategy == "chained",
-        "suppress": spec.suppress,
-        "plain_polls": spec.plain_polls,
     }
 
 

@@ -6,17 +6,14 @@ All functions are pure: they depend only on the device's profile and the problem
 from __future__ import annotations
 
 import dataclasses
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
+from pydp.algorithms import lookback
 from pydp.local_memory import Skew, banks_of, skew, skewed
 from pydp.model.counts import Counts, Phase, efficiency, spread
 from pydp.model.family import Family, Problem, between, field_error, one_of, variants
 from pydp.runtime.device.profile import Profile
-
-ORDERS = ("ticket", "reversed", "permuted")
-STRATEGIES = ("lookback", "chained", "reduce_then_scan")
 
 
 @dataclass(frozen=True)
@@ -85,12 +82,15 @@ class ScanProblem(Problem):
 MOST_COLUMNS = 8192  # columns of a strip: work-items keep their values in private memory
 _SIGNALLED = 64  # columns of a strip with look-back, whose values are published one word at a time
 _MOST_ROW_ITEMS = 63
-WINDOWS = (1, 2, 4, 8, 16, 32, 64)
-WINDOW = 32  # lanes that look back together on GPUs: the lanes of the narrowest subgroups with a barrier of their own
 SMALL = 4096  # partitions are not made smaller than this to give more cores work
 _PARTS = (4096, 16384, 65536, 1 << 18, 1 << 20)
 _STREAMED = 0.6  # cost of a nontemporal store relative to a normal store, which first reads the cache line
 _LOOKS = 0.05  # signals per partition during look-back on a busy device: most predecessors are done
+
+
+def power_below(n: int) -> int:
+    """The largest power of two that is at most n; 1 for 0."""
+    return 1 << max(n.bit_length() - 1, 0)
 
 
 def partition(spec: ScanSpec, size: int, units: int) -> int:
@@ -112,28 +112,6 @@ def row_items(profile: Profile, spec: ScanSpec, n: int, item_bytes: int) -> int 
     items = -(-n // spec.lanes) | 1
     fits = _local_bytes(item_bytes, spec.lanes, spec.columns, items) <= profile.local_bytes
     return items if fits and items <= _MOST_ROW_ITEMS else None
-
-
-def looking(spec: Any) -> int:
-    """Lanes that look back together: at most `window`, and a divisor of the work-group. spec: has lanes and window."""
-    return math.gcd(spec.window, spec.lanes)
-
-
-def waiting(profile: Profile, spec: Any) -> int:
-    """Lanes that wait at the barriers of the window. The others skip them, unless the driver allows no barrier under
-    such a condition; 1 if one lane looks back, without a barrier."""
-    window = looking(spec)
-    return spec.lanes if window > 1 and not profile.barriers_under_conditions else window
-
-
-def chain_signals(spec: Any, parts: int) -> float:
-    """Signals in a row until the last of `parts` partitions has its prefix (simt).
-
-    A lane that looks back alone needs a third of a signal's time for each partition, a window of lanes a thirtieth, as
-    measured on an H200.
-    """
-    alone = spec.strategy == "chained" or looking(spec) == 1
-    return parts / 3 if alone else parts / 30
 
 
 def specializations(profile: Profile, problem: ScanProblem, base: ScanSpec) -> list[ScanSpec]:
@@ -158,7 +136,7 @@ def _vector_space(profile: Profile, problem: ScanProblem, base: ScanSpec) -> lis
     size = 1 << (problem.log_rows + problem.log_n)
     kept: dict[tuple[int, str], ScanSpec] = {(partition(base, size, profile.compute_units), base.strategy): base}
     for part in (base.part, *_PARTS):
-        for strategy in STRATEGIES if profile.group_progress else (base.strategy,):
+        for strategy in lookback.STRATEGIES if profile.group_progress else (base.strategy,):
             spec = dataclasses.replace(base, part=part, strategy=strategy)
             whole = partition(spec, size, profile.compute_units)
             kept.setdefault((whole, strategy if whole < size else base.strategy), spec)
@@ -238,7 +216,7 @@ def cut_columns(
         chains = -(-columns // spec.width) * slabs
         blocks = max(1, min(_BUSY_LANES * units // chains, n // _LEAST_ROWS))
         return ColumnCut(0, spec.width, spec.width, chains, -(-n // blocks), 1)
-    vector = min(spec.vector, _power_below(columns)) if vectors else 0
+    vector = min(spec.vector, power_below(columns)) if vectors else 0
     narrow = columns & -columns  # nontemporal stores are aligned; vectors below a half waste more than they save
     if spec.nontemporal and 1 < narrow < vector <= 2 * narrow:
         vector = narrow
@@ -299,7 +277,7 @@ class _Size:
         if self.spec.strategy == "reduce_then_scan" or self.alone:
             return 0.0
         if self.spec.mapping == "simt":
-            return chain_signals(self.spec, self.parts)
+            return lookback.chain_signals(self.spec, self.parts)
         return self.parts * _LOOKS / (1 if self.spec.strategy == "chained" else self.units)
 
     def efficiency(self, cycles: float) -> float:
@@ -440,10 +418,6 @@ def _down(size: _Size) -> list[Phase]:
 _LOOP_BOUND_PART = 1024  # two walks and the polls of a few dozen look-backs stay below 65,535 iterations
 
 
-def _power_below(n: int) -> int:
-    return 1 << max(n.bit_length() - 1, 0)
-
-
 def _simt_items(profile: Profile, itemsize: int, lanes: int) -> int:
     """Elements of a lane. Odd numbers avoid bank conflicts without padding (see `local_memory.skew`). About 16 KiB of
     local memory per work-group keep the occupancy high."""
@@ -452,49 +426,36 @@ def _simt_items(profile: Profile, itemsize: int, lanes: int) -> int:
     return items - 1 if items > 1 and items % 2 == 0 else items
 
 
-def _local_bytes(itemsize: int, lanes: int, columns: int, items: int, pad: int = 0, window: int = WINDOW) -> int:
+def _local_bytes(
+    itemsize: int, lanes: int, columns: int, items: int, pad: int = 0, window: int = lookback.WINDOW
+) -> int:
     tile = lanes * items + (lanes * items // pad if pad else 0)
     others = lanes + lanes // columns + lanes // columns
-    return tile * itemsize + others * (itemsize + 1) + lanes * items + window_bytes(itemsize, window) + 64
-
-
-def window_bytes(itemsize: int, window: int) -> int:
-    """Bytes of local memory of a window of lanes that look back together, for values of `itemsize` bytes."""
-    reach = 4 if itemsize <= 8 else 1
-    return 2 * window * (reach * itemsize + 1) + 2 * itemsize
+    return tile * itemsize + others * (itemsize + 1) + lanes * items + lookback.window_bytes(itemsize, window) + 64
 
 
 def default(profile: Profile, problem: ScanProblem) -> ScanSpec:
     """The default specialization, without measurements."""
     itemsize = problem.item_bytes
-    careful = profile.loop_limit is not None
-    safe = profile.group_progress and not careful
-    strategy = "lookback" if safe else "reduce_then_scan"
-    polls = 256 if careful else 20000 if profile.group_progress else 1000
-    if profile.is_simulator:  # it reports a race if a work-group recomputes elements that the owner may overwrite
-        polls = 1 << 20
     wide = 0
     if problem.vectors:
-        wide = max(4, min(16, _power_below(profile.simd_bytes // itemsize)))
+        wide = max(4, min(16, power_below(profile.simd_bytes // itemsize)))
     # A partition stays in the cache until its second pass, and the next one is prefetched meanwhile: together they take
     # half of L2. With 1 MiB of L2, 256 KiB were fastest for elements of 4 and of 8 bytes; larger L2 keep that size.
     cached = min(max(profile.l2_bytes, 1 << 18) // 4, 1 << 18)
-    part = max(16, min(1 << 17, _power_below(cached // itemsize)))
+    part = max(16, min(1 << 17, power_below(cached // itemsize)))
     nbytes = itemsize << (problem.log_rows + problem.log_n)
     spec = ScanSpec(
         mapping="vector",
-        strategy=strategy,
-        part=min(part, _LOOP_BOUND_PART) if careful else part,
+        **lookback.default_fields(profile),
+        part=part if profile.loop_limit is None else min(part, _LOOP_BOUND_PART),
         vector=wide,
         nontemporal=bool(wide) and profile.stores_nontemporal(nbytes) and not problem.in_place,
         width=_width(profile, problem, wide),
-        polls=polls,
-        plain_polls=profile.kind == "gpu",
-        barriers="auto" if profile.kind == "gpu" else "group",  # on CPUs subgroup barriers keep more state in memory
     )
     if profile.mapping != "simt":
         return spec
-    lanes = min(256, _power_below(profile.max_group_size))
+    lanes = min(256, power_below(profile.max_group_size))
     while lanes > 32 and not _simt_items(profile, itemsize, lanes):
         lanes //= 2
     items = _simt_items(profile, itemsize, lanes)
@@ -502,7 +463,7 @@ def default(profile: Profile, problem: ScanProblem) -> ScanSpec:
         return spec  # elements too large for local memory
     return padded(profile, problem, dataclasses.replace(
         spec, mapping="simt", lanes=lanes, columns=min(16, lanes), items=items, vector=0, nontemporal=False, width=1,
-        window=WINDOW,
+        window=lookback.WINDOW,
     ))  # fmt: skip
 
 
@@ -539,12 +500,8 @@ def space(profile: Profile, problem: ScanProblem) -> list[ScanSpec]:
 
 
 _ACCEPTED = {
-    "strategy": one_of(*STRATEGIES),
-    "order": one_of(*ORDERS),
-    "polls": between(0, (1 << 31) - 1),
-    "suppress": between(0, (1 << 31) - 1),
+    **lookback.ACCEPTED,
     "vector": one_of(0, 2, 4, 8, 16),
-    "window": one_of(*WINDOWS),
     "part": between(1, (1 << 30) - 1),
     "width": between(1, MOST_COLUMNS),
 }
@@ -553,23 +510,13 @@ _ACCEPTED = {
 def check(profile: Profile, problem: ScanProblem, spec: ScanSpec) -> str | None:
     """One sentence why `spec` cannot run on the device, or None."""
     itemsize = problem.item_bytes
-    error = field_error(spec, _ACCEPTED)
+    error = field_error(spec, _ACCEPTED) or lookback.spec_error(profile, spec)
     if error:
         return error
-    if profile.loop_limit is not None and spec.strategy != "reduce_then_scan":
-        return (
-            f"strategy {spec.strategy!r} waits in loops, and this driver ends loops after {profile.loop_limit} "
-            "iterations; 'reduce_then_scan' is accepted"
-        )
-    if (spec.order != "ticket" or spec.suppress) and not spec.polls:
-        return f"polls is 0 with order {spec.order!r} and suppress {spec.suppress}; at least 1 is required here"
     if spec.vector and not problem.vectors:
         return f"vector {spec.vector} needs a named operator on a scalar dtype; 0 is accepted here"
     if spec.vector and spec.width % spec.vector:
         return f"width {spec.width} is not a multiple of vector {spec.vector}"
-    elements = spec.part if spec.mapping == "vector" else spec.lanes * spec.items
-    if spec.strategy == "reduce_then_scan" and elements == 1:
-        return "'reduce_then_scan' cannot use partitions of 1 element; at least 2 elements are accepted"
     if spec.mapping == "vector":
         return None
     if not 1 <= spec.lanes <= profile.max_group_size:
@@ -584,7 +531,7 @@ def check(profile: Profile, problem: ScanProblem, spec: ScanSpec) -> str | None:
             f"mapping is {spec.mapping!r}; this driver corrupts records of {itemsize} bytes in local arrays; 'vector' "
             "is accepted"
         )
-    need = _local_bytes(itemsize, spec.lanes, spec.columns, spec.items, spec.pad, looking(spec))
+    need = _local_bytes(itemsize, spec.lanes, spec.columns, spec.items, spec.pad, lookback.looking(spec))
     if need > profile.local_bytes:
         return f"the spec needs {need} bytes of local memory; the device has {profile.local_bytes}"
     return None

@@ -9,12 +9,13 @@ import numpy as np
 
 from pydp.algorithms.arguments import axis_of, by_key, switch
 from pydp.algorithms.lengths import check_limit, length_of
+from pydp.algorithms.lookback import STRATEGIES
 from pydp.algorithms.operators import Operator, operator_text
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.scan import arguments
 from pydp.algorithms.scan.layout import Layout, layout_of
 from pydp.algorithms.scan.plan import ColumnsPlan, Job, WalkPlan, make_plan
-from pydp.algorithms.scan.policy import FAMILY, STRATEGIES, ScanProblem
+from pydp.algorithms.scan.policy import FAMILY, ScanProblem
 from pydp.dtypes import check_kept_whole, check_supported, dtype_text, is_record, vector_parts
 from pydp.errors import InvalidArgument, shown
 from pydp.model.family import Key, Keyed

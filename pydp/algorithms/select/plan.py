@@ -10,13 +10,13 @@ import numpy as np
 import pyopencl.cltypes as cltypes
 
 from pydp.algorithms.iteration_budget import call_budget
-from pydp.algorithms.lookback import descriptors, words_per_slot
+from pydp.algorithms.lookback import descriptors, looking, slot_parameters, waiting
 from pydp.algorithms.operators import Operator, missing_declarations, operator_text
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.scan.layout import Layout
 from pydp.algorithms.scan.plan import Arrays, make_plan, unit_of
 from pydp.algorithms.scan.plan import Job as ScanJob
-from pydp.algorithms.scan.policy import ScanProblem, looking, waiting
+from pydp.algorithms.scan.policy import ScanProblem
 from pydp.algorithms.scan.policy import default as default_scan
 from pydp.algorithms.select.policy import FAMILY, SelectProblem, SelectSpec, partition_size
 from pydp.algorithms.sort.radix import KEPT
@@ -190,13 +190,8 @@ def _parameters(device: Any, job: Job, spec: SelectSpec, phase: str, state: Oper
         "compress": _compresses(job),
         "partitions_ahead": profile.compute_units if profile.prefetches and phase == "single" and not limits else 0,
         "summand_bytes": 0 if job.summand is None else job.summand.itemsize,
-        "wide_words": profile.int64_atomics,
-        "words": words_per_slot(profile, state.dtype.itemsize),
-        "order": spec.order,
-        "polls": spec.polls,
+        **slot_parameters(profile, spec, state.dtype.itemsize),
         "chained": spec.strategy == "chained",
-        "suppress": spec.suppress,
-        "plain_polls": spec.plain_polls,
         "lanes": spec.lanes,
         "columns": spec.columns,
         "items": spec.items,

@@ -9,9 +9,10 @@ import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pydp.algorithms.scan.policy import ORDERS, STRATEGIES, WINDOW, WINDOWS, chain_signals, window_bytes
+from pydp.algorithms import lookback
+from pydp.algorithms.scan.policy import power_below
 from pydp.model.counts import Counts, Phase, efficiency, spread
-from pydp.model.family import Family, Problem, between, field_error, one_of, power_of_two, variants
+from pydp.model.family import Family, Problem, between, field_error, power_of_two, variants
 from pydp.runtime.device.profile import Profile
 
 
@@ -86,10 +87,6 @@ def partition_size(spec: SelectSpec, n: int, units: int) -> int:
     return min(spec.part, max(_SMALL, -(-share // 1024) * 1024))
 
 
-def _power_below(n: int) -> int:
-    return 1 << max(n.bit_length() - 1, 0)
-
-
 def _private_bytes(problem: SelectProblem, elements: int) -> int:
     """At least the bytes of private memory for the kept elements of a partition. (Indexes need 4 bytes there.)"""
     return (elements + 16) * problem.stored * (1 + problem.rest + problem.three)
@@ -103,15 +100,12 @@ def _iterations(problem: SelectProblem) -> int:
 def _local_bytes(problem: SelectProblem, spec: SelectSpec) -> int:
     tile = spec.lanes * spec.items
     lane_states = 2 * (spec.lanes + spec.lanes // spec.columns) * (problem.state + 1)
-    return tile * (3 + problem.stored) + lane_states + window_bytes(problem.state, spec.window) + 64
+    return tile * (3 + problem.stored) + lane_states + lookback.window_bytes(problem.state, spec.window) + 64
 
 
 def default(profile: Profile, problem: SelectProblem) -> SelectSpec:
     """The default specialization, without measurements."""
-    careful = profile.loop_limit is not None
-    safe = profile.group_progress and not careful and not problem.two_passes
-    polls = 256 if careful else 20000 if profile.group_progress else 1000
-    part = _power_below(max(profile.l2_bytes, 1 << 18) // 4 // max(problem.stored, 4))
+    part = power_below(max(profile.l2_bytes, 1 << 18) // 4 // max(problem.stored, 4))
     part = max(64, min(part, _PARTS[-1]))
     if profile.loop_limit is not None:
         part = max(2, min(part, _LOOP_BOUND_PART, profile.loop_limit // _iterations(problem)))
@@ -119,19 +113,22 @@ def default(profile: Profile, problem: SelectProblem) -> SelectSpec:
         part //= 2
     spec = SelectSpec(
         mapping="vector",
-        strategy="lookback" if safe else "reduce_then_scan",
+        **lookback.default_fields(profile, one_pass=not problem.two_passes),
         part=part,
         nontemporal=profile.stores_nontemporal(problem.stored << problem.log_n),
-        polls=1 << 20 if profile.is_simulator else polls,
-        plain_polls=profile.kind == "gpu",
-        barriers="auto" if profile.kind == "gpu" else "group",  # on CPUs subgroup barriers keep more state in memory
     )
     if profile.mapping != "simt":
         return spec
-    lanes = min(256, _power_below(profile.max_group_size))
+    lanes = min(256, power_below(profile.max_group_size))
     for items in (15, 11, 7, 5, 3, 1):
         found = dataclasses.replace(
-            spec, mapping="simt", lanes=lanes, columns=min(16, lanes), items=items, window=WINDOW, nontemporal=False
+            spec,
+            mapping="simt",
+            lanes=lanes,
+            columns=min(16, lanes),
+            items=items,
+            window=lookback.WINDOW,
+            nontemporal=False,
         )
         if _local_bytes(problem, found) <= min(profile.local_bytes, 40 << 10):
             return found
@@ -160,13 +157,9 @@ def space(profile: Profile, problem: SelectProblem) -> list[SelectSpec]:
 
 
 _ACCEPTED = {
-    "strategy": one_of(*STRATEGIES),
-    "order": one_of(*ORDERS),
-    "polls": between(0, (1 << 31) - 1),
-    "suppress": between(0, (1 << 31) - 1),
+    **lookback.ACCEPTED,
     "part": between(1, 1 << 20),
     "block": power_of_two(4096),
-    "window": one_of(*WINDOWS),
 }
 
 
@@ -180,15 +173,9 @@ def check(profile: Profile, problem: SelectProblem, spec: SelectSpec) -> str | N
             f"strategy {spec.strategy!r} does not know the number of all kept elements, after which the others are "
             "stored; 'reduce_then_scan' is accepted"
         )
-    if profile.loop_limit is not None and spec.strategy != "reduce_then_scan":
-        return (
-            f"strategy {spec.strategy!r} waits in loops, and this driver ends loops after {profile.loop_limit} "
-            "iterations; 'reduce_then_scan' is accepted"
-        )
-    if (spec.order != "ticket" or spec.suppress) and not spec.polls:
-        return f"polls is 0 with order {spec.order!r} and suppress {spec.suppress}; at least 1 is required here"
-    if spec.strategy == "reduce_then_scan" and (spec.part if spec.mapping == "vector" else spec.lanes * spec.items) < 2:
-        return "'reduce_then_scan' cannot use partitions of 1 element; at least 2 elements are accepted"
+    error = lookback.spec_error(profile, spec)
+    if error:
+        return error
     if spec.mapping == "vector":
         return _check_vector(profile, problem, spec)
     if not 1 <= spec.lanes <= profile.max_group_size:
@@ -234,7 +221,7 @@ def counts(profile: Profile, problem: SelectProblem, spec: SelectSpec) -> Counts
     stored = 0.5 * n * problem.stored * (2 if problem.rest else 1)
     looks = 0.0 if spec.strategy == "reduce_then_scan" or parts == 1 else parts * 0.05
     if simt and looks:
-        looks = chain_signals(spec, parts)
+        looks = lookback.chain_signals(spec, parts)
     elif spec.strategy == "lookback":
         looks /= units
     phases = []

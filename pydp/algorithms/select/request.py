@@ -9,6 +9,7 @@ import numpy as np
 
 from pydp.algorithms.arguments import by_key, check_same_shape, integer
 from pydp.algorithms.lengths import check_limit, length_of, limit
+from pydp.algorithms.lookback import why_two_passes
 from pydp.algorithms.operators.predicate import Predicate, nonzero, predicate_of, three_parts
 from pydp.algorithms.reduce.passes import collapse
 from pydp.algorithms.select.plan import COUNT, Condition, Job, SelectPlan, select_plan
@@ -261,10 +262,7 @@ def explanation(which: str, device: Any, plan: SelectPlan, what: str) -> Explana
     choices = [f"{plan.choice.source}: {plan.choice.reason}", *plan.describe()]
     choices.append(f"mapping {spec.mapping!r}: the device is a {device.profile.kind}")
     if spec.strategy == "reduce_then_scan" and not plan.job.rest:
-        why = "requested, or this driver has no forward progress between work-groups"
-        if device.profile.loop_limit is not None:
-            why = f"this driver ends loops after {device.profile.loop_limit} iterations; waiting is not possible"
-        choices.append(f"strategy 'reduce_then_scan': {why}")
+        choices.append(f"strategy 'reduce_then_scan': {why_two_passes(device.profile)}")
     choices.append("only the device knows the length of the result: the host waits for it when it is asked for")
     facts = {
         "device": device.name,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.lookback import descriptors, words_per_slot
+from pydp.algorithms.lookback import descriptors, slot_parameters
 from pydp.algorithms.sort.onesweep_policy import ADDED_AT_ONCE, COLUMNS, IN_FLIGHT, Sweep, run_of, sweep
 from pydp.algorithms.sort.order import Order
 from pydp.algorithms.sort.radix import carried_as
@@ -169,12 +169,7 @@ def onesweep(
         "value": c_name(value) if value is not None else None,
         "held": c_name(held) if held is not None else None,
         "keys_out": sorts,
-        "wide_words": profile.int64_atomics,
-        "words": words_per_slot(profile, 4),
-        "order": spec.order,
-        "polls": spec.polls,
-        "suppress": spec.suppress,
-        "plain_polls": spec.plain_polls,
+        **slot_parameters(profile, spec, 4),
     }
 
     def built(stem: str, name: str, params: dict[str, object], **needs: int) -> Kernel:

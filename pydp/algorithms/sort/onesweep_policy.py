@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pydp.algorithms.lookback import spec_error
 from pydp.algorithms.sort.spec import SortProblem, SortSpec, key_bits
 from pydp.groups.barrier import is_nvidia
 from pydp.model.counts import Counts, Phase, spread
@@ -14,7 +15,6 @@ from pydp.model.family import variants
 from pydp.runtime.device.profile import Profile
 
 STRATEGIES = ("onesweep", "reduce_then_scan")
-ORDERS = ("ticket", "reversed", "permuted")
 COLUMNS = 16  # lanes of a row of a work-group's scan
 IN_FLIGHT = 8  # keys that a lane loads before it counts or stores them
 ADDED_AT_ONCE = 32  # counts that a lane loads before it adds them up
@@ -143,13 +143,9 @@ def sweep_refused(profile: Profile, problem: SortProblem, spec: SortSpec) -> str
         )
     if spec.mapping != "simt":
         return f"strategy is {spec.strategy!r} with mapping {spec.mapping!r}; 'simt' is accepted"
-    if spec.strategy == "onesweep" and profile.loop_limit is not None:
-        return (
-            f"strategy 'onesweep' waits in loops, and this driver ends loops after {profile.loop_limit} iterations; "
-            "'reduce_then_scan' is accepted"
-        )
-    if (spec.order != "ticket" or spec.suppress) and not spec.polls:
-        return f"polls is 0 with order {spec.order!r} and suppress {spec.suppress}; at least 1 is required here"
+    error = spec_error(profile, spec)
+    if error:
+        return error
     if not COLUMNS <= spec.lanes <= profile.max_group_size:
         return f"lanes is {spec.lanes}; {COLUMNS} to {profile.max_group_size} are accepted"
     if spec.lanes % run_of(spec) or spec.lanes % COLUMNS:

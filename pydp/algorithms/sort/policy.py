@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
+from pydp.algorithms import lookback
 from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.sort.onesweep_policy import (
-    ORDERS,
     PREDECESSORS,
     STRATEGIES,
     sweep_counts,
@@ -321,9 +321,7 @@ _ACCEPTED = {
     "digit": between(1, 12),
     "bins": between(1, 16),
     "chunk": power_of_two(1 << 24),
-    "polls": between(0, (1 << 31) - 1),
-    "suppress": between(0, (1 << 31) - 1),
-    "order": one_of(*ORDERS),
+    **{name: lookback.ACCEPTED[name] for name in ("order", "polls", "suppress")},
     "predecessors": between(1, 16),
 }
 _SWEPT = {**_ACCEPTED, "lanes": between(1, 1 << 20)}
