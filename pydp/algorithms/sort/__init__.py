@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,17 @@ __all__ = ["SortSpec", "argsort", "sort", "sort_by_key"]
 
 _POSITION = np.dtype(np.int64)
 _KINDS = ("quicksort", "mergesort", "heapsort", "stable")  # values of NumPy's kind=
+
+
+class Request(NamedTuple):
+    """The arguments of a sort other than the arrays and the device."""
+
+    axis: Any
+    key: Any = None
+    less: Any = None
+    descending: Any = False
+    bits: Any = None
+    spec: Any = None
 
 
 @recorded
@@ -105,7 +116,7 @@ def sort(
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
     _check_kind(kind, stable)
-    return _single(None, x, axis, key, less, descending, bits, spec, where)
+    return _single(None, x, Request(axis, key, less, descending, bits, spec), where)
 
 
 @recorded
@@ -134,7 +145,7 @@ def argsort(
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for, "out": out}
     _check_kind(kind, stable)
-    return _single(_POSITION, x, axis, key, less, descending, bits, spec, where)
+    return _single(_POSITION, x, Request(axis, key, less, descending, bits, spec), where)
 
 
 def _check_kind(kind: Any, stable: Any) -> None:
@@ -144,21 +155,11 @@ def _check_kind(kind: Any, stable: Any) -> None:
         switch(stable, "stable")
 
 
-def _single(
-    carried: np.dtype | None,
-    x: Any,
-    axis: Any,
-    key: Any,
-    less: Any,
-    descending: Any,
-    bits: Any,
-    spec: Any,
-    where: dict[str, Any],
-) -> Any:
+def _single(carried: np.dtype | None, x: Any, request: Request, where: dict[str, Any]) -> Any:
     """Sort `x`, or return the sorting indexes if `carried` is their dtype."""
     if on_host(x) and needed(where, x, result=scratch_bytes(x.size, x.dtype, carried, True)):
-        return _in_pieces(x, None, carried is not None, axis, key, less, descending, bits, spec, where)
-    call, source, _, plan = _prepare({"x": x}, carried, axis, key, less, descending, bits, spec, where)
+        return _in_pieces(x, None, carried is not None, request, where)
+    call, source, _, plan = _prepare({"x": x}, carried, request, where)
     result = call.output(plan.order.result_shape, carried or source.dtype)
     _run(call, plan, source, None, *((None, result) if carried else (result, None)))
     return call.finish(result)
@@ -188,18 +189,16 @@ def sort_by_key(
     (array([1, 2, 3]), array([10., 20., 30.]))
     """
     where = {"device": device, "queue": queue, "wait_for": wait_for}
+    request = Request(axis, key, less, descending, bits, spec)
     scratch = scratch_bytes(keys.size, keys.dtype, values.dtype, False) if on_host(keys, values) else 0
     if needed(where, keys, values, result=scratch):
-        return _in_pieces(keys, values, True, axis, key, less, descending, bits, spec, where)
-    return _pairs(keys, values, axis, key, less, descending, bits, spec, where)
+        return _in_pieces(keys, values, True, request, where)
+    return _pairs(keys, values, request, where)
 
 
-def _pairs(
-    keys: Any, values: Any, axis: Any, key: Any, less: Any, descending: Any, bits: Any, spec: Any, where: dict[str, Any]
-) -> tuple[Any, Any]:
+def _pairs(keys: Any, values: Any, request: Request, where: dict[str, Any]) -> tuple[Any, Any]:
     """Sort keys and reorder values that fit the device."""
-    arrays = {"keys": keys, "values": values}
-    call, source, carried, plan = _prepare(arrays, None, axis, key, less, descending, bits, spec, where)
+    call, source, carried, plan = _prepare({"keys": keys, "values": values}, None, request, where)
     assert carried is not None
     sorted_keys = call.output(plan.order.result_shape, source.dtype)
     sorted_values = call.output(plan.order.result_shape, carried.dtype)
@@ -211,7 +210,7 @@ def _pairs(
 def sort_with_order(x: Any, *, device: Any, queue: Any, wait_for: Any) -> tuple[Any, Any]:
     """The sorted elements of `x` in C order, and their indexes (int64), from one sort."""
     where = {"device": device, "queue": queue, "wait_for": wait_for}
-    call, source, _, plan = _prepare({"x": x}, _POSITION, None, None, None, False, None, None, where, True)
+    call, source, _, plan = _prepare({"x": x}, _POSITION, Request(None), where, both=True)
     results = [call.output(plan.order.result_shape, dtype) for dtype in (source.dtype, _POSITION)]
     _run(call, plan, source, None, *results)
     found: tuple[Any, Any] = call.finish(*results)
@@ -223,7 +222,7 @@ def finds_sorted(x: Any, *, device: Any, queue: Any) -> bool:
     where = {"device": device, "queue": queue, "wait_for": None}
     if x.size <= 1 << 16 or (on_host(x) and needed(where, x, result=scratch_bytes(x.size, x.dtype, None, True))):
         return False
-    _, source, _, plan = _prepare({"x": x}, None, None, None, None, False, None, None, where)
+    _, source, _, plan = _prepare({"x": x}, None, Request(None), where)
     return source.is_contiguous and isinstance(plan.kernels, Radix) and plan.kernels.rounds is not None
 
 
@@ -232,7 +231,7 @@ def sort_unless_sorted(x: Any, *, device: Any, queue: Any, wait_for: Any) -> tup
     """(The sorted elements of `x` in C order, counters). If the counter `KEPT` is not 0, the elements of `x` are in
     order already, and the first result is not written."""
     where = {"device": device, "queue": queue, "wait_for": wait_for}
-    call, source, _, plan = _prepare({"x": x}, None, None, None, None, False, None, None, where)
+    call, source, _, plan = _prepare({"x": x}, None, Request(None), where)
     assert isinstance(plan.kernels, Radix) and plan.choice is not None
     result = call.output(plan.order.result_shape, source.dtype)
     counters = call.output((STATE_WORDS,), np.uint32)
@@ -241,24 +240,14 @@ def sort_unless_sorted(x: Any, *, device: Any, queue: Any, wait_for: Any) -> tup
     return found
 
 
-def _in_pieces(
-    x: np.ndarray,
-    values: np.ndarray | None,
-    moves: bool,
-    axis: Any,
-    key: Any,
-    less: Any,
-    descending: Any,
-    bits: Any,
-    spec: Any,
-    where: dict[str, Any],
-) -> Any:
+def _in_pieces(x: np.ndarray, values: np.ndarray | None, moves: bool, request: Request, where: dict[str, Any]) -> Any:
     """Sort NumPy arrays that are larger, or have larger results, than the device's largest buffer.
 
     moves: the values, or the indexes without values, are reordered. Only sort_by_key then returns the keys, too.
     """
     if values is not None and values.shape != x.shape:
         raise InvalidArgument(f"values has shape {values.shape}; it must have the shape of keys, {x.shape}")
+    axis = request.axis
     along = -1 if axis is None else axis_of(axis, x.ndim)
     where, out = after_events(where), where.get("out")
     in_place = x is out and not moves and axis is not None
@@ -270,11 +259,11 @@ def _in_pieces(
     given = [] if in_place else [x] if values is None else [x, values]
     targets = [target_of(out, x.shape, dtype, *given) for dtype in dtypes]
     places = [np.moveaxis(target, along, -1) for target, _ in targets]
-    how = (-1, key, less, descending, bits, spec)
+    request = request._replace(axis=-1)
     sorters = Sorters(
-        lambda part, out: _single(None, part, *how, {**where, "out": out}),
-        lambda part, moved: _pairs(part, moved, *how, where),
-        lambda part, out: _single(_POSITION, part, *how, {**where, "out": out}),
+        lambda part, out: _single(None, part, request, {**where, "out": out}),
+        lambda part, moved: _pairs(part, moved, request, where),
+        lambda part, out: _single(_POSITION, part, request, {**where, "out": out}),
     )
     sort_in_pieces(
         sorters,
@@ -291,12 +280,7 @@ def _in_pieces(
 def _prepare(
     arrays: dict[str, Any],
     carried: np.dtype | None,
-    axis: Any,
-    key: Any,
-    less: Any,
-    descending: Any,
-    bits: Any,
-    spec: Any,
+    request: Request,
     where: dict[str, Any],
     both: bool = False,
 ) -> tuple[Call, Operand, Operand | None, _Plan]:
@@ -310,8 +294,9 @@ def _prepare(
     values = others[0] if others else None
     if values is not None and values.shape != source.shape:
         raise InvalidArgument(f"values has shape {values.shape}; it must have the shape of keys, {source.shape}")
-    if carried is not None and values is None and not source.shape and is_only_axis(axis):
-        axis = None  # argsort of a number, as in NumPy
+    if carried is not None and values is None and not source.shape and is_only_axis(request.axis):
+        request = request._replace(axis=None)  # argsort of a number, as in NumPy
+    axis, key, less, descending, bits, spec = request
     order, functions = order_of(axis, source, key, less, descending, bits)
     sorts = carried is None or both
     carried = carried if values is None else values.dtype
@@ -428,9 +413,8 @@ def _explain(which: str, given: Given) -> Explanation:
         _check_kind(given.kind, given.stable)
     arrays = {name: value for name, value in vars(given).items() if name in ("x", "keys", "values")}
     carried = _POSITION if which == "argsort" else None
-    call, source, values, plan = _prepare(
-        arrays, carried, given.axis, given.key, given.less, given.descending, given.bits, given.spec, given.where
-    )
+    request = Request(*(getattr(given, name) for name in Request._fields))
+    call, source, values, plan = _prepare(arrays, carried, request, given.where)
     order = plan.order
     if which != "sort_by_key" and given.out is not None:
         call.output(order.result_shape, carried or source.dtype)  # validates out
