@@ -96,18 +96,17 @@ def _content(value: Any) -> tuple[Hashable, tuple[Any, ...]] | None:
 
 
 @recorded(content=_content)
-def _histogram(x: Any, given: Binning, weights: Any, *, device: Any, queue: Any, wait_for: Any, spec: Any) -> Any:
+def _histogram(x: Any, given: Binning, weights: Any, **named: Any) -> Any:
     """The counts or sums of a histogram."""
-    named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
     if needed(named, x, weights):
         named = after_events(named)
         return _summed(lambda part, weight: _counts(part, given, weight, **named), x, weights, named)
     return _counts(x, given, weights, **named)
 
 
-def _counts(x: Any, given: Binning, weights: Any, *, device: Any, queue: Any, wait_for: Any, spec: Any) -> Any:
+def _counts(x: Any, given: Binning, weights: Any, *, spec: Any, **where: Any) -> Any:
     """The counts or sums of a histogram of arrays that fit the device."""
-    call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue, wait_for=wait_for)
+    call = Call.begin({"x": x, "weights": weights}, **where)
     source = _numbers(call)
     weighed = _weights(call, source)
     dtype = COUNT if weighed is None else weighed.dtype
@@ -164,22 +163,17 @@ def bincount(
 
 
 @recorded
-def _bincount(
-    x: Any, weights: Any, bins: int, least: int, *, device: Any, queue: Any, wait_for: Any, spec: Any
-) -> Any:  # fmt: skip
+def _bincount(x: Any, weights: Any, bins: int, least: int, **named: Any) -> Any:
     """The counts or sums of a bincount, for at least `bins` bins; see `shared_plan`."""
-    named = {"device": device, "queue": queue, "wait_for": wait_for, "spec": spec}
     if needed(named, x, weights):
         named = after_events(named)
         return _summed(lambda part, weight: _occurrences(part, weight, bins, bins, **named), x, weights, named)
     return _occurrences(x, weights, bins, least, **named)
 
 
-def _occurrences(
-    x: Any, weights: Any, bins: int, least: int, *, device: Any, queue: Any, wait_for: Any, spec: Any
-) -> Any:  # fmt: skip
+def _occurrences(x: Any, weights: Any, bins: int, least: int, *, spec: Any, **where: Any) -> Any:
     """The counts or sums of a bincount of arrays that fit the device."""
-    call = Call.begin({"x": x, "weights": weights}, device=device, queue=queue, wait_for=wait_for)
+    call = Call.begin({"x": x, "weights": weights}, **where)
     source = _counted(call)
     given = _weights(call, source, "biuf")
     dtype = COUNT if given is None else np.dtype(np.float64)

@@ -60,8 +60,7 @@ def take(
 
 
 @recorded
-def _take(a: Any, indices: Any, axis: Any, how: str, *, out: Any, device: Any, queue: Any, wait_for: Any) -> Any:
-    where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
+def _take(a: Any, indices: Any, axis: Any, how: str, **where: Any) -> Any:
     call, source, indexes, at, shape = _prepared(a, indices, axis, where)
     result = call.output(shape, source.dtype)
     refuse_shared(call, result, source, indexes)

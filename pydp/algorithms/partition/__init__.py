@@ -241,12 +241,10 @@ def _plan_of(device: Any, dtype: np.dtype, problem: PartitionProblem, spec: Any)
 
 
 @recorded
-def _divided_rows(
-    indexes: bool, x: Any, kth: Any, axis: int | None, *, device: Any, queue: Any, wait_for: Any, spec: Any
-) -> Any:
+def _divided_rows(indexes: bool, x: Any, kth: Any, axis: int | None, *, spec: Any, **where: Any) -> Any:
     """Enqueue radix select and the selection of the three parts."""
     request = _request(indexes, x, kth, axis)
-    call = Call.begin({"x": x}, device=device, queue=queue, wait_for=wait_for)
+    call = Call.begin({"x": x}, **where)
     source = call.input("x")
     plan = _plan_of(call.device, request.dtype, request.problem, by_key(spec))
     assert plan.parts is not None

@@ -304,13 +304,10 @@ def _launched(
     counters: Any = None,
     *,
     space: int | None = None,
-    device: Any,
-    queue: Any,
-    wait_for: Any,
     spec: Any,
+    **where: Any,
 ) -> Any:
     """The results, and the number of runs."""
-    where = {"device": device, "queue": queue, "wait_for": wait_for}
     given = (count, spec, length, sorted_found, unsorted, counters, space)
     return launched(Heads(keys, values, op, dtype, results, equal_nan, *given), where)
 

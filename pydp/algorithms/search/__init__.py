@@ -79,23 +79,8 @@ def _right(side: Any) -> bool:
 
 
 @recorded
-def _searched(
-    a: Any,
-    v: Any,
-    sorter: Any,
-    right: bool,
-    key: Any,
-    less: Any,
-    descending: Any,
-    *,
-    out: Any,
-    device: Any,
-    queue: Any,
-    wait_for: Any,
-    spec: Any,
-) -> Any:
-    where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
-    return run(prepare({"a": a, "v": v}, sorter, Search(right), spec, where, (key, less, descending)))
+def _searched(a: Any, v: Any, sorter: Any, right: bool, *compared: Any, spec: Any, **where: Any) -> Any:
+    return run(prepare({"a": a, "v": v}, sorter, Search(right), spec, where, compared))
 
 
 @recorded

@@ -217,10 +217,7 @@ def segmented_reduce(
 
 
 @recorded
-def _reduced(
-    x: Any, offsets: Any, op: Any, init: Any, dtype: Any, spec: Any, *, out: Any, device: Any, queue: Any, wait_for: Any
-) -> Any:
-    where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
+def _reduced(x: Any, offsets: Any, op: Any, init: Any, dtype: Any, spec: Any, **where: Any) -> Any:
     return reduction.run(reduction.prepare(x, offsets, op, init, dtype, spec, where))
 
 

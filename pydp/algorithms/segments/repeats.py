@@ -123,12 +123,10 @@ def _expanded(
     sizes: tuple[int, int, int],
     total: int,
     *,
-    device: Any,
-    queue: Any,
-    wait_for: Any,
     spec: Any,
+    **where: Any,
 ) -> Any:
-    call = Call.begin({"x": x, "ends": ends}, device=device, queue=queue, wait_for=wait_for)
+    call = Call.begin({"x": x, "ends": ends}, **where)
     source = call.input("x")
     counted = call.input("ends") if call.has("ends") else None
     outer, n, inner = sizes

@@ -176,13 +176,10 @@ def _launched(
     length: Any,
     second: Any = None,
     *,
-    device: Any,
-    queue: Any,
-    wait_for: Any,
     spec: Any,
+    **where: Any,
 ) -> Any:
     """The results of a call with space for all elements, and the number of kept elements."""
-    where = {"device": device, "queue": queue, "wait_for": wait_for}
     return launched(Request(which, x, mask, predicate, count, spec, length, second), where)
 
 

@@ -87,9 +87,7 @@ def top_k(
         order = argsort(source, **how, **place.where, wait_for=wait_for)
         found = place.returned(*_first(source, order, request.k, request.axis, **place.where, wait_for=None))
     else:
-        ranks, indexes, keys = _candidates(
-            request.x, request.k, request.axis, request.largest, **where, spec=spec
-        )  # fmt: skip
+        ranks, indexes, keys = _candidates(request.x, request.k, request.axis, request.largest, **where, spec=spec)
         order = argsort(ranks, descending=True, **later)
         found = _best(keys, indexes, order, request.k, request.x.shape, request.axis, **later)
     values, places = found
@@ -179,12 +177,10 @@ def _plan_of(device: Any, dtype: np.dtype, problem: TopKProblem, largest: bool, 
 
 
 @recorded
-def _candidates(
-    x: Any, k: int, axis: int | None, largest: bool, *, device: Any, queue: Any, wait_for: Any, spec: Any
-) -> Any:
+def _candidates(x: Any, k: int, axis: int | None, largest: bool, *, spec: Any, **where: Any) -> Any:
     """(ranks, indexes, elements) of the k best elements of each part, as matrices with a row for each row of x."""
     request = _request(x, k, axis, largest)
-    call = Call.begin({"x": x}, outputs=3, device=device, queue=queue, wait_for=wait_for)
+    call = Call.begin({"x": x}, outputs=3, **where)
     source = call.input("x")
     plan = _plan_of(call.device, request.dtype, request.problem, largest, by_key(spec))
     n, rows, parts = request.problem.n, request.problem.rows, plan.parts
@@ -204,13 +200,11 @@ def _candidates(
 
 
 @recorded
-def _selected(
-    x: Any, k: int, axis: int | None, largest: bool, *, device: Any, queue: Any, wait_for: Any, spec: Any
-) -> Any:
+def _selected(x: Any, k: int, axis: int | None, largest: bool, *, spec: Any, **where: Any) -> Any:
     """(elements, indexes) of the k best elements of each row of x: first those that are better than the k-th best, then
     those that are equal to it, each in the order of their indexes."""
     request = _request(x, k, axis, largest)
-    call = Call.begin({"x": x}, outputs=2, device=device, queue=queue, wait_for=wait_for)
+    call = Call.begin({"x": x}, outputs=2, **where)
     source = call.input("x")
     plan = _plan_of(call.device, request.dtype, request.problem, largest, by_key(spec))
     assert plan.ranks is not None
@@ -221,20 +215,8 @@ def _selected(
 
 
 @recorded
-def _best(
-    keys: Any,
-    indexes: Any,
-    order: Any,
-    k: int,
-    shape: tuple[int, ...],
-    axis: int | None,
-    *,
-    device: Any,
-    queue: Any,
-    wait_for: Any,
-) -> Any:
+def _best(keys: Any, indexes: Any, order: Any, k: int, shape: tuple[int, ...], axis: int | None, **where: Any) -> Any:
     """The k best candidates of each row: the elements and their indexes."""
-    where = {"device": device, "queue": queue, "wait_for": wait_for}
     call = Call.begin({"keys": keys, "indexes": indexes, "order": order}, outputs=2, **where)
     places = call.input("order")
     results = []
@@ -248,9 +230,9 @@ def _best(
 
 
 @recorded
-def _first(x: Any, order: Any, k: int, axis: int | None, *, device: Any, queue: Any, wait_for: Any) -> Any:
+def _first(x: Any, order: Any, k: int, axis: int | None, **where: Any) -> Any:
     """The first k elements of each row of x in an order, and their indexes."""
-    call = Call.begin({"x": x, "order": order}, outputs=2, device=device, queue=queue, wait_for=wait_for)
+    call = Call.begin({"x": x, "order": order}, outputs=2, **where)
     source, places = call.input("x"), call.input("order")
     shape = source.shape
     rows = []
