@@ -365,6 +365,10 @@ class Call:
         elementwise.copy(self, operand, packed)
         return packed
 
+    def flat(self, operand: Operand) -> Operand:
+        """The elements in C order as an operand of one axis; enqueues a copy if they have no single stride."""
+        return (self.contiguous(operand) if operand.flat_step is None else operand).flat
+
     def temporary(self, shape: Sequence[int], dtype: Any, name: str = "temporary") -> Operand:
         """A C-contiguous operand in scratch memory."""
         shape, kind = tuple(shape), np.dtype(dtype)

@@ -57,7 +57,7 @@ def test_sorter_strides_and_mixed_dtypes(device):
     clipped = pydp.searchsorted(np.arange(5, dtype=np.int32), np.int32([3]), sorter=np.array([-9, 1, 2, 3, 99]))
     assert clipped[0] == 3
     a = np.sort(a)
-    for values in (v.T, v[::2, ::-3], v[:, 3], np.broadcast_to(v[0], (3, 40)), v[:0]):
+    for values in (v.T, v[::2, ::-3], v[:, 3], np.broadcast_to(v[0], (3, 40)), np.broadcast_to(v[3, 3], 99), v[:0]):
         assert np.array_equal(pydp.searchsorted(a, values), np.searchsorted(a, values))
     assert np.array_equal(pydp.searchsorted(a[::3], v), np.searchsorted(a[::3], v))
     assert np.array_equal(pydp.searchsorted(-a[::-1], -v[3]), np.searchsorted(-a[::-1], -v[3]))

@@ -21,7 +21,6 @@ from pydp.algorithms.histogram.policy import (
 )
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce import fold
-from pydp.algorithms.reduce.passes import collapse
 from pydp.dtypes import c_declarations, c_name, check_supported
 from pydp.errors import InvalidArgument, OutOfResources
 from pydp.groups.barrier_plan import build_kernel
@@ -190,19 +189,19 @@ def count(
     if plan.kernel is None:
         fold(call, call.temporary((0, plan.bins), plan.value), "+", (0,), result)
         return
-    x, step = _line(call, source)
-    if weights is None and step != 1 and source.dtype.itemsize == 1:
-        x, step = call.contiguous(source), 1
+    x = call.flat(source)
+    if weights is None and source.dtype.itemsize == 1:
+        x = call.contiguous(x)
     found = division(plan, n)
     sums = call.temporary((found.sets, plan.slots), plan.value)
-    arguments: list[Any] = [x, np.uint64(x.offset), np.int64(step), np.uint64(n), np.uint64(found.part), sums]
+    arguments: list[Any] = [x, np.uint64(x.offset), np.int64(x.strides[0]), np.uint64(n), np.uint64(found.part), sums]
     if plan.place != "local":
         arguments.append(np.uint64(plan.slots))
     if plan.place in ("items", "shared"):
         arguments.append(np.uint64(found.sets // found.parts if plan.place == "items" else found.sets))
     if weights is not None:
-        w, w_step = _line(call, weights)
-        arguments += [w, np.uint64(w.offset), np.int64(w_step)]
+        w = call.flat(weights)
+        arguments += [w, np.uint64(w.offset), np.int64(w.strides[0])]
     if search is not None:
         arguments += _search_arguments(call, source.dtype, search)
     if plan.clear is not None:
@@ -218,14 +217,6 @@ def count(
 def division(plan: Plan, n: int) -> Division:
     """How the plan divides `n` elements, at least 1."""
     return divide(plan.spec, plan.place, n, plan.bins, plan.value.itemsize, plan.longest)
-
-
-def _line(call: Call, operand: Operand) -> tuple[Operand, int]:
-    """The elements as one row: the operand (or a contiguous copy) and the stride between its elements."""
-    flat = collapse(list(zip(operand.shape, operand.strides, strict=True)))
-    if len(flat) <= 1:
-        return operand, flat[0][1] if flat else 1
-    return call.contiguous(operand), 1
 
 
 def _search_arguments(call: Call, dtype: np.dtype, given: Search) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, integer, refuse_shared
-from pydp.algorithms.moves.views import along, broadcast, flat_of, part_of
+from pydp.algorithms.moves.views import along, broadcast, part_of
 from pydp.algorithms.transpose import transpose
 from pydp.errors import InvalidArgument, shown
 from pydp.runtime.arrays import elementwise
@@ -80,7 +80,7 @@ def roll(
     target = result
     if axis is None:
         packed = result if result.is_contiguous else call.temporary(result.shape, result.dtype)
-        source = flat_of(call, source)
+        source = call.flat(source)
         target = packed.view((packed.size,), (1,))
         shifts = {0: shifts.get(0, 0)}
     parts = []
@@ -141,7 +141,7 @@ def concatenate(
         return _rows_joined(arrays, axis, dtype, where)
     call, operands = _joined(arrays, where)
     if axis is None:
-        operands, at = [flat_of(call, one) for one in operands], 0
+        operands, at = [call.flat(one) for one in operands], 0
     else:
         if not operands[0].rank:
             raise InvalidArgument("arrays have rank 0; arrays of rank 1 and more, or axis=None, are accepted")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.arguments import axis_of, refuse_shared, scalar_of
-from pydp.algorithms.moves.views import flat_of, words_of
+from pydp.algorithms.moves.views import words_of
 from pydp.algorithms.reductions import min_max
 from pydp.dtypes import c_name, check_supported
 from pydp.errors import InvalidArgument, shown
@@ -74,7 +74,7 @@ def _prepared(a: Any, indices: Any, axis: Any, where: dict[str, Any]) -> Any:
     source, indexes = call.input("a"), call.input("indices")
     check_supported(source.dtype, call.device, "a", storage_only=True)
     if axis is None:
-        source, at = flat_of(call, source), 0
+        source, at = call.flat(source), 0
     else:
         at = axis_of(axis, source.rank)
     shape = (*source.shape[:at], *indexes.shape, *source.shape[at + 1 :])

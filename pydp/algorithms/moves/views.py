@@ -1,4 +1,4 @@
-"""Views of operands: parts, broadcasts and flat arrays."""
+"""Views of operands: parts and broadcasts."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from pydp.runtime.arrays.indexing import broadcast_strides, index_layout
-from pydp.runtime.arrays.operand import Operand, c_strides
-from pydp.runtime.call import Call
+from pydp.runtime.arrays.operand import Operand
 
 
 def words_of(dtype: np.dtype) -> tuple[np.dtype, int]:
@@ -34,11 +33,3 @@ def broadcast(source: Operand, shape: Sequence[int]) -> Operand:
     """The view of a larger shape."""
     to = tuple(shape)
     return source.view(to, broadcast_strides(source.shape, source.strides, to, source.name))
-
-
-def flat_of(call: Call, source: Operand) -> Operand:
-    """The elements in C order, as an operand of rank 1; copied if they are not contiguous."""
-    if source.rank == 1:
-        return source
-    packed = call.contiguous(source)
-    return packed.view((packed.size,), c_strides((packed.size,)))

@@ -20,7 +20,7 @@ from pydp.algorithms.lookback import descriptors
 from pydp.algorithms.operators import operator_text
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.pieces import after_events, buffer_limit, explaining_pieces, needed, on_host, unallocated
-from pydp.algorithms.reduce.passes import Pass, collapse
+from pydp.algorithms.reduce.passes import Pass
 from pydp.algorithms.reduce.plan import Plan, result_dtype
 from pydp.algorithms.reduce.plan import plan as plan_of
 from pydp.algorithms.reduce.policy import ReduceSpec
@@ -120,7 +120,7 @@ def _reduce(
         _run(call, plan, source, seed, result)
     else:
         limited = limit(call, source.size) if plan.steps else None
-        _run(call, plan, flat_of(call, source) if plan.steps else source, seed, result, limited)
+        _run(call, plan, call.flat(source) if plan.steps else source, seed, result, limited)
     return call.finish(result)
 
 
@@ -184,23 +184,10 @@ def _prepare(
             raise InvalidArgument(
                 f"axis is {shown(axis)}, but length= needs a reduction over all axes; None is accepted"
             )
-        shape, strides, reduced = (source.size,), (_flat_step(source),), (0,)
+        shape, strides, reduced = (source.size,), source.flat.strides, (0,)
     described = (source.dtype, shape, strides, by_key(op), reduced, init is not None, accumulator, length is not None)
     plan = plan_of(call.device, *described, by_key(spec))
     return call, source, axes, accumulator, plan
-
-
-def _flat_step(source: Operand) -> int:
-    """The stride of the elements in C order; 1 if they must be copied to have one."""
-    dims = collapse(list(zip(source.shape, source.strides, strict=True)))
-    return dims[0][1] if len(dims) == 1 else 1
-
-
-def flat_of(call: Call, source: Operand) -> Operand:
-    """The elements in C order as an operand of one axis; enqueues a copy if they have no single stride."""
-    dims = collapse(list(zip(source.shape, source.strides, strict=True)))
-    one = source if len(dims) < 2 else call.contiguous(source)
-    return one.view((source.size,), (_flat_step(source),))
 
 
 def _shape(source: Operand, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:

@@ -19,7 +19,6 @@ from pydp.algorithms.select.request import (
     check_count,
     check_types,
     explanation,
-    flat_of,
     flattened,
     given_count,
 )
@@ -122,14 +121,14 @@ def prepare(request: Heads, where: dict[str, Any]) -> tuple[Prepared, Operator |
     stored = keys if "values" in results else others if "first values" in results else None
     read = others if "sums" in results or "ranks" in results else None
     inputs = (keys, stored, read)
-    steps = tuple(1 if one is None else flat_of(one).strides[0] for one in inputs)
+    steps = tuple(1 if one is None else one.flat.strides[0] for one in inputs)
     operator = None if sums is None else Keyed(sums, Key(sums.key))
     arrays = (keys.dtype, keys.size, stored.dtype.itemsize if stored is not None else 0, steps)
     summand, counted = None if read is None else read.dtype, None if count is None else np.dtype(count.dtype)
     already_sorted = (call.input("unsorted"), call.input("counters")) if call.has("unsorted") else None
     how = (results, request.equal_nan, summand, counted, length is not None, request.finds_sorted)
     plan = _plan_of(call.device, arrays, how, operator, by_key(request.spec))
-    return Prepared(call, plan, inputs, flat_of(keys), shape, already_sorted), sums
+    return Prepared(call, plan, inputs, keys.flat, shape, already_sorted), sums
 
 
 @cached_plan

@@ -9,7 +9,6 @@ import numpy as np
 
 from pydp.algorithms.arguments import by_key, check_same_shape, refuse_shared
 from pydp.algorithms.operators.conversion import conversion
-from pydp.algorithms.reduce.passes import collapse
 from pydp.algorithms.runs.equality import differ
 from pydp.algorithms.search.policy import FAMILY, SearchProblem, group_size, part_size
 from pydp.algorithms.sort.order import Comparison, comparison_of, ordering
@@ -99,16 +98,10 @@ def prepare(
         check_supported(dtype, call.device, name)
         check_kept_whole(dtype, call.device)
     comparison = comparison_of(key, *compared)
-    steps = (a.strides[0], _flat_step(v) or 1, None if order is None else order.strides[0])
+    steps = (a.strides[0], v.flat.strides[0], None if order is None else order.strides[0])
     kinds = (a.dtype, v.dtype, key, None if order is None else order.dtype)
     plan = plan_of(call.device, kinds, steps, a.size, v.size, how, by_key(spec), *comparison)
     return Prepared(call, a, v, order, plan if v.size else None, how)
-
-
-def _flat_step(operand: Operand) -> int | None:
-    """The stride between the elements in C order, or None if they have no single stride."""
-    dims = collapse(list(zip(operand.shape, operand.strides, strict=True)))
-    return (dims[0][1] if dims else 1) if len(dims) < 2 else None
 
 
 @cached_plan
@@ -172,14 +165,12 @@ def run(ready: Prepared, out_name: str = "out") -> Any:
     result = call.output(v.shape, FLAG if how.found else POSITION, out_name)
     refuse_shared(call, result, a, v, sorter)
     if plan is not None:
-        step = _flat_step(v)
-        if step is None:
-            v, step = call.contiguous(v), 1
+        v = call.flat(v)
         target = result if result.is_contiguous else call.temporary(result.shape, result.dtype)
         args: list[Any] = [a, np.int64(a.offset), np.int64(a.strides[0]), np.int64(a.size)]
         if sorter is not None:
             args += [sorter, np.int64(sorter.offset), np.int64(sorter.strides[0])]
-        args += [v, np.int64(v.offset), np.int64(step), target, np.int64(target.offset), np.int64(v.size)]
+        args += [v, np.int64(v.offset), np.int64(v.strides[0]), target, np.int64(target.offset), np.int64(v.size)]
         items = -(-v.size // plan.part)
         call.launch(plan.kernel, (-(-items // plan.group) * plan.group,), (plan.group,), *args)
         if target is not result:

@@ -11,7 +11,6 @@ from pydp.algorithms.arguments import by_key, check_same_shape, integer
 from pydp.algorithms.lengths import check_limit, length_of, limit
 from pydp.algorithms.lookback import why_two_passes
 from pydp.algorithms.operators.predicate import Predicate, nonzero, predicate_of, three_parts
-from pydp.algorithms.reduce.passes import collapse
 from pydp.algorithms.select.plan import COUNT, Condition, Job, SelectPlan, select_plan
 from pydp.dtypes import check_kept_whole, check_supported
 from pydp.errors import InvalidArgument, shown
@@ -116,10 +115,10 @@ def prepare(request: Request, where: dict[str, Any]) -> Prepared:
     check_types(call, x.dtype, request.predicate is None)
     predicate = condition_of(request, x, mask)
     predicate.check(call.device)
-    given, x = x, flat_of(x)
+    given, x = x, x.flat
     decides, read = given, x
     if mask is not None:
-        decides, read = mask, flat_of(mask)
+        decides, read = mask, mask.flat
         x = x.view((read.size,), x.strides)
     check_limit(length, x.size, f"the number of elements{' of mask' if which == 'compress' else ''}")
     axes = shape if which in ("nonzero", "argwhere") else (x.size,) if which in INDEXES else ()
@@ -198,25 +197,14 @@ def check_types(call: Call, dtype: np.dtype, moved: bool) -> None:
     check_kept_whole(dtype, call.device)
 
 
-def flat_of(operand: Operand) -> Operand:
-    """The operand's elements in C order, as an operand of one axis with any stride, or with stride 1 if they must be
-    copied first (see `flattened`)."""
-    dims = _dims(operand)
-    return operand.view((operand.size,), (dims[0][1] if len(dims) == 1 else 1,))
-
-
 def flattened(call: Call, inputs: Sequence[Operand | None], n: int) -> tuple[Operand | None, ...]:
     """The first `n` elements of each input in C order, as operands of one axis; enqueues the copies that this needs."""
     made: dict[int, Operand] = {}
     for one in inputs:
         if one is not None and id(one) not in made:
-            made[id(one)] = flat_of(call.contiguous(one) if len(_dims(one)) > 1 else one)
+            made[id(one)] = call.flat(one)
     flat = [None if one is None else made[id(one)] for one in inputs]
     return tuple(None if one is None else one.view((n,), one.strides) for one in flat)
-
-
-def _dims(operand: Operand) -> list[tuple[int, int]]:
-    return collapse(list(zip(operand.shape, operand.strides, strict=True)))
 
 
 @cached_plan

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from pydp.space import merge_axes
+
 
 def c_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The strides, in elements, of a C-contiguous array."""
@@ -112,6 +114,18 @@ class Operand(Strided):
         """A view of the same memory with another shape, other strides and another offset."""
         where = self.offset if offset is None else offset
         return Operand(self.name, self.buffer, where, shape, strides, self.dtype, self.owner, self.result)
+
+    @property
+    def flat_step(self) -> int | None:
+        """The stride between the elements in C order, 1 for a single element; None if they have no single stride."""
+        merged = merge_axes((size, (step,)) for size, step in zip(self.shape, self.strides, strict=True))
+        return None if len(merged) > 1 else merged[0][1][0] if merged else 1
+
+    @property
+    def flat(self) -> Operand:
+        """The elements in C order as an operand of one axis, with stride 1 if they must be copied (see `Call.flat`)."""
+        step = self.flat_step
+        return self.view((self.size,), (1 if step is None else step,))
 
     def __repr__(self) -> str:
         return (
