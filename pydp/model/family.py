@@ -137,13 +137,14 @@ def _in_words(number: int) -> str:
 def field_error(spec: Any, accepted: Mapping[str, Accepted]) -> str | None:
     """One sentence on the first field of a spec that no device accepts, or None.
 
-    `accepted` has the fields that are checked by themselves; mapping, barriers and subgroup are checked for every spec.
+    `accepted` has the fields that are checked by themselves. mapping is checked for every spec; barriers and subgroup
+    are checked if the spec has them.
     """
     for name, (test, text) in accepted.items():
         value = getattr(spec, name)
         if not test(value):
             return f"{name} is {shown(value)}; {text} accepted"
-    return why_not(spec.mapping, spec.barriers, spec.subgroup)
+    return why_not(spec.mapping, getattr(spec, "barriers", "auto"), getattr(spec, "subgroup", None))
 
 
 def altered(spec: _Spec, **fields: Any) -> _Spec:

@@ -22,14 +22,11 @@ class SearchSpec:
 
     mapping: "vector" (one work-item per work-group, searches in vectors: CPUs) or "simt" (a work-item for each value:
     GPUs). chains: interleaved searches of a work-item. part: most values of a work-item.
-    barriers, subgroup: unused; the kernel has no barrier.
     """
 
     mapping: str
     chains: int = 32
     part: int = 2048
-    barriers: str = "auto"
-    subgroup: int | None = None
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,11 @@ class SegmentSpec:
 
     mapping: "vector" (one work-item per work-group has a part of the segments and elements: CPUs) or "simt" (repeat: a
     work-item for each element of the result; segmented_reduce: a segmented scan: GPUs).
-    part: most segments and elements of a work-item together (vector). barriers, subgroup: unused; the kernels have no
-    barrier.
+    part: most segments and elements of a work-item together (vector).
     """
 
     mapping: str
     part: int = 16384
-    barriers: str = "auto"
-    subgroup: int | None = None
 
 
 @dataclass(frozen=True)
