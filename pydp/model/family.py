@@ -13,7 +13,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from itertools import product
 from typing import Any, ClassVar, TypeVar, cast
 
-from pydp.errors import shown
+from pydp.errors import InvalidArgument, shown
 from pydp.groups.barrier import why_not
 from pydp.model.counts import Counts
 from pydp.runtime.bounded import ABSENT
@@ -145,6 +145,20 @@ def field_error(spec: Any, accepted: Mapping[str, Accepted]) -> str | None:
         if not test(value):
             return f"{name} is {shown(value)}; {text} accepted"
     return why_not(spec.mapping, getattr(spec, "barriers", "auto"), getattr(spec, "subgroup", None))
+
+
+def check_spec(name: str, spec_type: type, spec: Any) -> None:
+    """Raise InvalidArgument unless the `spec` of a call is None, a `spec_type` or a mapping of its fields. name: the
+    family's name."""
+    if isinstance(spec, Mapping):
+        names = [field.name for field in fields(spec_type) if field.init]
+        unknown = [name for name in spec if name not in names]
+        if unknown:
+            raise InvalidArgument(f"spec of {name} has no field {unknown[0]!r}; {', '.join(names)} are accepted")
+    elif spec is not None and not isinstance(spec, spec_type):
+        raise InvalidArgument(
+            f"spec is {shown(spec)}; None, a {spec_type.__name__} or a mapping of its fields is accepted"
+        )
 
 
 def altered(spec: _Spec, **fields: Any) -> _Spec:

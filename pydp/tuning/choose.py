@@ -11,8 +11,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from pydp.errors import InvalidArgument, shown
-from pydp.model.family import Choice, Family, Problem, ProblemFound, SpecProbe, cached_plan, forget
+from pydp.errors import InvalidArgument
+from pydp.model.family import Choice, Family, Problem, ProblemFound, SpecProbe, cached_plan, check_spec, forget
 from pydp.model.modelled import Provider, by_model, of_providers, untuned
 from pydp.runtime.drivers.devices import Device
 from pydp.tuning.tuned import changed, mistyped, provide
@@ -65,16 +65,9 @@ def _look() -> None:
 
 
 def _of_caller(family: Family, device: Device, problem: Problem, spec: Any) -> Choice:
+    check_spec(family.name, family.spec_type, spec)
     if isinstance(spec, Mapping):
-        names = [field.name for field in dataclasses.fields(family.spec_type) if field.init]
-        unknown = [name for name in spec if name not in names]
-        if unknown:
-            raise InvalidArgument(f"spec of {family.name} has no field {unknown[0]!r}; {', '.join(names)} are accepted")
         return Choice(_replaced(family, device, problem, spec), "caller", "given as spec=")
-    if not isinstance(spec, family.spec_type):
-        raise InvalidArgument(
-            f"spec is {shown(spec)}; None, a {family.spec_type.__name__} or a mapping of its fields is accepted"
-        )
     why = _why_not(family, device, problem, spec)
     if why is not None:
         raise _cannot_run(device, spec, why)

@@ -238,7 +238,7 @@ def test_threads_do_not_mix_their_functions(device):
         ((4,), (np.zeros(4, np.int32), 2), {"spec": {"mapping": "warp"}}, "mapping"),
         ((4,), (np.zeros(4, np.int32), 2), {"spec": {"color": 1}}, "color"),
         ((4,), (np.zeros(4, np.int32), 2), {"spec": "simt"}, "spec"),
-        ((4,), (np.zeros(4, np.int32), 2), {"spec": {1: "simt", "group": None}}, "spec has an unknown field 1"),
+        ((4,), (np.zeros(4, np.int32), 2), {"spec": {1: "simt", "group": None}}, "spec of forall has no field 1"),
         ((4,), (np.zeros((4, 4), np.int32), 2), {}, "rank|axes|index"),
         ((4,), (np.zeros(4, np.int32),), {}, "argument"),
         ((4,), (pydp.read_only(np.zeros(4, np.int32)), 2), {}, "read"),

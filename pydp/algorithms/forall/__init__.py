@@ -20,7 +20,7 @@ from pydp.algorithms.forall import host as forall_host
 from pydp.algorithms.forall.aliases import check_launch
 from pydp.algorithms.forall.arguments import Arguments, differently_typed_overlap, no_written_overlap
 from pydp.algorithms.forall.plan import Plan, Translation, too_deep, translation
-from pydp.algorithms.forall.policy import ForallSpec, check_group, check_spec
+from pydp.algorithms.forall.policy import ForallSpec, check_group
 from pydp.errors import InvalidArgument, UnsupportedOnDevice, shown
 from pydp.lang import ir
 from pydp.lang.execute.checked import is_checked
@@ -29,6 +29,7 @@ from pydp.lang.opencl import lowerings
 from pydp.lang.source.fingerprint import fingerprint
 from pydp.lang.vector import VectorFunction
 from pydp.model.explanation import Explanation, Given, explained_by
+from pydp.model.family import check_spec
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
 from pydp.runtime.drivers.devices import Device
@@ -162,7 +163,7 @@ def _ready(
     if not checked or made.launch_check.has_widths:
         check_launch(made, extent, tuple(space.offset), given, checked)
     if device == "host" or checked:
-        check_spec(spec)
+        check_spec("forall", ForallSpec, spec)
         return _Prepared(space, given, made, None, None, {})
     names, values = made.arrays, given.values
     call = Call.begin(

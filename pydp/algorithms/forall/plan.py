@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from pydp import dtypes
+from pydp.algorithms.arguments import by_key
 from pydp.algorithms.forall.arguments import differently_typed, language_type, unit_axis
 from pydp.algorithms.forall.policy import (
     ForallSpec,
@@ -25,7 +26,6 @@ from pydp.algorithms.forall.policy import (
     chosen_spec,
     fallbacks,
     pick_group,
-    spec_key,
 )
 from pydp.errors import BuildFailed, InvalidArgument, UnsupportedOnDevice
 from pydp.lang import ir
@@ -37,6 +37,7 @@ from pydp.lang.analysis.trip_counts import LoopBound
 from pydp.lang.compile import translate
 from pydp.lang.opencl import lowerings, registry_version
 from pydp.lang.opencl.lowered import Lowered, Slot, dtypes_of, group_counts, launch_shape
+from pydp.model.family import Keyed
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.bounded import BoundedCache
 from pydp.runtime.drivers.devices import Device
@@ -127,7 +128,9 @@ class Translation:
         """The plan for a device, the caller's `spec` (or None) and a grid extent.
 
         shared: arrays of different types share memory. loop_guarded: loops may exceed the driver's iteration limit."""
-        key = (self, None if spec is None else spec_key(spec), extent, shared, loop_guarded, registry_version())
+        keyed = by_key(spec)
+        given = keyed.key if type(keyed) is Keyed else keyed
+        key = (self, given, extent, shared, loop_guarded, registry_version())
         found: Plan | None = device.plans.get(key)
         if found is None:
             found = device.plans.make(key, self._planned, device, spec, extent, shared, loop_guarded)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from pydp.errors import InvalidArgument, shown
 from pydp.groups.barrier import CHOICES
 from pydp.lang.opencl import Lowering, lowerings
+from pydp.model.family import check_spec
 from pydp.runtime.device.profile import Profile
 
 _MOST_LANES = 1 << 20  # lanes of a group: far more than any device accepts
@@ -40,7 +41,7 @@ def chosen_spec(given: ForallSpec | Mapping[str, Any] | None, profile: Profile) 
     """(the specialization, the reason for its mapping)."""
     if given is None:
         return _default(profile)
-    check_spec(given)
+    check_spec("forall", ForallSpec, given)
     known = list(lowerings())
     with_barriers = [name for name, one in lowerings().items() if one.takes_barriers]
     if isinstance(given, Mapping):
@@ -82,28 +83,6 @@ def aliasing_spec(spec: ForallSpec) -> tuple[ForallSpec, str]:
     mapping = spec.mapping if spec.mapping in able else able[0]
     why = f"arrays of different types share memory, which needs mapping {mapping!r}"
     return replace(spec, mapping=mapping, barriers="group"), why
-
-
-def check_spec(given: Any) -> None:
-    """Raise InvalidArgument unless `given` is None, a ForallSpec or a dict of its fields."""
-    names = [item.name for item in fields(ForallSpec)]
-    if isinstance(given, Mapping):
-        unknown = [name for name in given if name not in names]
-        if unknown:
-            raise InvalidArgument(f"spec has an unknown field {unknown[0]!r}; {', '.join(names)} are accepted")
-    elif given is not None and not isinstance(given, ForallSpec):
-        raise InvalidArgument(f"spec is {shown(given)}; a ForallSpec or a dict of {', '.join(names)} is accepted")
-
-
-def spec_key(spec: Any) -> Any:
-    """A hashable key of a specialization as the caller gives it."""
-    if not isinstance(spec, Mapping):
-        try:
-            hash(spec)
-        except TypeError:  # a list as the group
-            return repr(spec)
-        return spec if isinstance(spec, ForallSpec) else repr(spec)
-    return tuple(sorted((repr(name), repr(value)) for name, value in spec.items()))
 
 
 def check_group(group: Any, rank: int) -> tuple[int, ...]:
