@@ -44,12 +44,6 @@ def block_range(device: Structure, program: Analysis) -> tuple[int, int]:
     return least, max(least, min(most, fitting, available))
 
 
-def exhaustive(device: Structure, program: Analysis) -> Prediction:
-    """The best of all allowed group sizes; the largest one if several are equal."""
-    least, most = block_range(device, program)
-    return _best(device, program, range(least, most + 1))
-
-
 def closed_form(device: Structure, program: Analysis) -> Solution:
     """The best group size by the conditions: only sizes next to possible optima are evaluated."""
     least, most = block_range(device, program)
@@ -90,7 +84,7 @@ def _points(device: Structure, program: Analysis) -> Iterator[float]:
         yield per_warp / grid
 
 
-def _best(device: Structure, program: Analysis, warps: range | list[int]) -> Prediction:
+def _best(device: Structure, program: Analysis, warps: list[int]) -> Prediction:
     found = [predict(device, program, n * device.warp_size) for n in warps]
     least = min(item.seconds for item in found)
     return max((item for item in found if item.seconds <= least * (1 + 1e-12)), key=lambda item: item.block)

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from pydp.model.structure import Analysis, Structure, compute_time, memory_time, warps_per_sm, wcpd, wmpd_resources
+from pydp.model.structure import Analysis, Structure, compute_time, memory_time, warps_per_sm, wmpd_resources
 
 
 def active_blocks(device: Structure, grid: float) -> float:
@@ -71,8 +71,6 @@ class Prediction:
     block: int
     seconds: float
     warps: float
-    wmpd: float
-    wcpd: float
     limiter: str
 
 
@@ -86,15 +84,7 @@ def predict(device: Structure, program: Analysis, block: int) -> Prediction:
         limiter = "memory"
     else:
         limiter = "compute" if compute_time(device, program) >= memory_time(device, program) else "latency"
-    return Prediction(
-        grid,
-        block,
-        seconds,
-        warps_per_sm(device, program),
-        wmpd(device, program, grid),
-        wcpd(device, program),
-        limiter,
-    )
+    return Prediction(grid, block, seconds, warps_per_sm(device, program), limiter)
 
 
 def _at_most(left: float, right: float) -> bool:

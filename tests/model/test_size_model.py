@@ -75,18 +75,16 @@ def _random_case(rng: random.Random) -> tuple[Structure, Analysis]:
 def test_closed_form_equals_exhaustive_search() -> None:
     rng = random.Random(5)
     cases: dict[str, int] = {}
-    for turn in range(10_000):
+    for _ in range(10_000):
         device, program = _random_case(rng)
         solution = size_model.closed_form(device, program)
-        best = size_model.exhaustive(device, program)
-        assert (solution.best.block, solution.best.seconds) == (best.block, best.seconds), (device, program)
+        assert (solution.best.block, solution.best.seconds) == _exhaustive(device, program), (device, program)
         cases[solution.case] = cases.get(solution.case, 0) + 1
-        if turn < 1000:  # the search itself against a plain loop
-            assert (best.block, best.seconds) == _by_hand(device, program)
     assert set(cases) == {"20", "23a", "23b", "23c", "24"}, cases
 
 
-def _by_hand(device: Structure, program: Analysis) -> tuple[int, float]:
+def _exhaustive(device: Structure, program: Analysis) -> tuple[int, float]:
+    """The best of all allowed group sizes, the largest one if several are equal, and its seconds."""
     least, most = size_model.block_range(device, program)
     blocks = [n * device.warp_size for n in range(least, most + 1)]
     times = [time_model.total_time(device, program, program.threads / block) for block in blocks]
@@ -97,9 +95,9 @@ def test_ties_go_to_the_largest_group() -> None:
     free, heavy = replace(DEVICE, t_allo=0.0), replace(PROGRAM, comp_insts=2000)  # (13) does not depend on the groups
     least, most = size_model.block_range(free, heavy)
     assert least < most
-    assert size_model.exhaustive(free, heavy).block == 32 * most == size_model.closed_form(free, heavy).best.block
+    assert _exhaustive(free, heavy)[0] == 32 * most == size_model.closed_form(free, heavy).best.block
 
 
 def test_no_allowed_size() -> None:
     with pytest.raises(InvalidArgument, match="multiple"):
-        size_model.exhaustive(replace(DEVICE, min_block=33, max_block=40), PROGRAM)
+        size_model.closed_form(replace(DEVICE, min_block=33, max_block=40), PROGRAM)

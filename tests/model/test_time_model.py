@@ -45,7 +45,7 @@ def test_predictions() -> None:
     # 100 groups of 256: 8 groups of 8 warps fit, so WMPD is 64, and 80 warps need 5000 and 63 tails of 40.       (12)
     found = time_model.predict(DEVICE, PROGRAM, 256)
     assert (found.grid, found.block, found.seconds) == (100, 256, 5000 + 63 * 40 + 100 * 2)
-    assert (found.warps, found.wmpd, found.wcpd, found.limiter) == (80, 64, 11, "memory")
+    assert (found.warps, found.limiter) == (80, "memory")
     # Twice as large groups: 5 groups of 16 warps, again limited to 64 warps; half as many groups start.
     assert time_model.predict(DEVICE, PROGRAM, 512).seconds == 5000 + 63 * 40 + 50 * 2
 

@@ -52,7 +52,7 @@ def _vectors_request(name: str, load: str = "product") -> Any:
     """Builds requests for a product of two vectors."""
 
     def build(g: Given) -> Request:
-        a, b = _inputs(name, g)
+        a, b = _inputs(g)
         if math.prod(a.shape) != math.prod(b.shape):
             raise InvalidArgument(
                 f"{name} is given shapes {a.shape} and {b.shape}; equal numbers of elements are needed"
@@ -62,7 +62,7 @@ def _vectors_request(name: str, load: str = "product") -> Any:
     return build
 
 
-def _inputs(name: str, g: Given) -> tuple[Any, Any]:
+def _inputs(g: Given) -> tuple[Any, Any]:
     for which in ("a", "b"):
         if getattr(g, which) is None:
             raise InvalidArgument(f"{which} is None; NumPy arrays, Fields and pyopencl Arrays are accepted")
@@ -76,7 +76,7 @@ _inner_request = _vectors_request("inner")
 def _factors(name: str, g: Given) -> tuple[Any, Any] | None:
     """The operands of the call of matmul that dot or inner stands for; None for two vectors, and if they must be
     reshaped first."""
-    a, b = _inputs(name, g)
+    a, b = _inputs(g)
     ranks = len(a.shape), len(b.shape)
     if 0 in ranks or ranks == (1, 1):
         return None
@@ -106,7 +106,7 @@ class _Reshaped(NamedTuple):
 
 def _reshaped(name: str, g: Given) -> _Reshaped | None:
     """How dot or inner is one product of matrices; None for two vectors and for a number."""
-    a, b = (tuple(one.shape) for one in _inputs(name, g))
+    a, b = (tuple(one.shape) for one in _inputs(g))
     if not a or not b or len(a) == len(b) == 1:
         return None
     first = len(b) - 1 if name == "inner" or len(b) == 1 else len(b) - 2
@@ -119,7 +119,7 @@ def _reshaped(name: str, g: Given) -> _Reshaped | None:
 
 
 def _is_product_of_vectors(name: str, g: Given) -> bool:
-    return all(len(one.shape) == 1 for one in _inputs(name, g))
+    return all(len(one.shape) == 1 for one in _inputs(g))
 
 
 def _product(name: str, g: Given) -> Any:
