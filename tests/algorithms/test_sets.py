@@ -55,8 +55,11 @@ def test_options(device):
     square = a[:64].reshape(8, 8).T
     assert np.array_equal(pydp.isin(square, b, invert=True), np.isin(square, b, invert=True))
     for number in (b[1], np.array(b[1])):
-        assert isinstance(pydp.isin(number, b), np.bool_) and pydp.isin(number, b)
-    assert bool(pydp.isin(3, [1, 2, 3]))
+        assert pydp.isin(number, b)
+    for invert in (False, True):  # of a number, NumPy returns an array of rank 0
+        found, want = pydp.isin(3, [3], invert=invert), np.isin(3, [3], invert=invert)
+        assert type(found) is type(want) is np.ndarray and (found.shape, found.dtype) == ((), want.dtype)
+        assert found == want
 
 
 @pytest.mark.parametrize("name", SETS)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pydp.algorithms.arguments import scalar_of, switch
+from pydp.algorithms.arguments import switch
 from pydp.algorithms.composed import Place, explanation_of, placed, refuse_count, taken
 from pydp.algorithms.merge import merge_by_key
 from pydp.algorithms.registry import Algorithm, register, vectors
@@ -68,7 +68,7 @@ def isin(
     found = membership(given_element, ordered, inverted, **place.where, wait_for=wait_for, spec=spec)
     if isinstance(found, Field):  # also of a number
         found = place.returned(found)
-    return scalar_of(found)
+    return found
 
 
 def _layout(array: Any) -> Any:
