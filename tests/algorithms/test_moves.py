@@ -332,6 +332,9 @@ def test_pad(device, mode):
             same(pydp.pad(view, width, mode), np.pad(view, width, mode))
     cube = numbers(3, 4, 5)
     same(pydp.pad(cube, ((1, 2), (0, 3), (2, 2)), mode), np.pad(cube, ((1, 2), (0, 3), (2, 2)), mode))
+    for width in ({}, {0: (1, 2)}, {-1: 2}, {0: 1, -1: (0, 1)}):
+        same(pydp.pad(x, width, mode), np.pad(x, width, mode))
+        same(pydp.pad(pydp.field(x), width, mode), np.pad(x, width, mode))
     same(pydp.pad(pydp.field(x[0]), 3, mode), np.pad(x[0], 3, mode))
     if mode == "constant":
         same(pydp.pad(x, 2, mode, ((1, 2), (3, 4))), np.pad(x, 2, mode, constant_values=((1, 2), (3, 4))))
@@ -343,6 +346,11 @@ def test_pad(device, mode):
         lambda: pydp.pad(x, -1, mode),
         lambda: pydp.pad(x, 1.5, mode),
         lambda: pydp.pad(x, (1, 2, 3), mode),
+        lambda: pydp.pad(x, {2: 1}, mode),
+        lambda: pydp.pad(x, {"a": 1}, mode),
+        lambda: pydp.pad(x, {0: -1}, mode),
+        lambda: pydp.pad(x, {0: (1.5, 2)}, mode),
+        lambda: pydp.pad(x, {0: (1, 2, 3)}, mode),
         lambda: pydp.pad(x, 1, "mean"),
         lambda: pydp.pad(x, 1, "constant", (0, 1 << 31)),
         lambda: pydp.pad(x.astype(np.uint8), 1, constant_values=-1),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pydp.algorithms.arguments import refuse_shared
+from pydp.algorithms.arguments import axis_of, refuse_shared
 from pydp.algorithms.moves.conditions import check_held
 from pydp.algorithms.moves.gather import gather
 from pydp.algorithms.moves.views import along, broadcast, part_of
@@ -30,10 +30,10 @@ def pad(
     """Copy of an array with borders along its axes, as ``numpy.pad``.
 
     array: any shape, strides and dtype. pad_width: the elements before and after, for each axis: an integer, a pair
-    (before, after), or one pair per axis. mode: "constant" (`constant_values`, in the same forms as `pad_width`),
-    "edge" (the elements at the edge), "reflect" (the elements mirrored at the edge element), "symmetric" (mirrored at
-    the edge), "wrap" (the elements from the other end). out: array for the result, which must not share memory with
-    `array`.
+    (before, after), one pair per axis, or a dict of axes to integers or pairs (its other axes get no border). mode:
+    "constant" (`constant_values`: a number, a pair, or one pair per axis), "edge" (the elements at the edge), "reflect"
+    (the elements mirrored at the edge element), "symmetric" (mirrored at the edge), "wrap" (the elements from the other
+    end). out: array for the result, which must not share memory with `array`.
 
     Raises InvalidArgument for other modes and widths, for Python integers that the dtype does not hold, and if an
     empty axis gets a border that is not constant.
@@ -45,7 +45,7 @@ def pad(
         raise InvalidArgument(f"mode is {shown(mode)}; {', '.join(map(repr, _MODES))} are accepted")
     wait_on_host(wait_for, pad_width, constant_values)
     rank = len(normal_input("array", array).shape)
-    widths = _pairs(pad_width, rank, "pad_width")
+    widths = _by_axis(pad_width, rank) if isinstance(pad_width, dict) else _pairs(pad_width, rank, "pad_width")
     if widths.size and (widths.dtype.kind not in "iu" or widths.min() < 0):
         raise InvalidArgument(f"pad_width is {shown(pad_width)}; integers that are not negative are accepted")
     values = _pairs(constant_values, rank, "constant_values") if mode == "constant" else None
@@ -70,6 +70,14 @@ def pad(
         if any(border) and done.size:
             _border(call, done, k, border, mode, None if fills is None else fills[k])
     return call.finish(result)
+
+
+def _by_axis(given: dict[Any, Any], rank: int) -> np.ndarray:
+    """A pair for each axis, from a dict of axes to integers or pairs."""
+    pairs: list[Any] = [(0, 0)] * rank
+    for axis, width in given.items():
+        pairs[axis_of(axis, rank, "an integer as a key of pad_width")] = _pairs(width, 1, "pad_width")[0]
+    return np.array(pairs).reshape(rank, 2)
 
 
 def _pairs(given: Any, rank: int, name: str) -> np.ndarray:
