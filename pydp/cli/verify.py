@@ -37,8 +37,7 @@ class _NotUsable(click.ClickException):
 @click.option("--target", "targets", multiple=True,
               help="With --pack: a GPU to compile for, several times if needed.  [default: sm_80, sm_90]")  # fmt: skip
 @click.option("--use-pack", "used", type=_FOLDER, metavar="DIR",
-              help="Run the kernels of a folder made by --pack through CuPy, cuda-python or the driver's "
-                   "library.")  # fmt: skip
+              help="Run the kernels of a folder made by --pack through CUDA's driver.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="With --use-pack: check every launch of the folder without a GPU.")
 def verify(
     which: str | None, minutes: float, out: Path, again: bool, compare: tuple[Path, Path] | None, pack: Path | None,
@@ -75,8 +74,7 @@ def verify(
     usable, the report says why. --pack and --dry-run: 0 without faults, 1 with faults, 2 as above. --compare: 0 or 2.
 
     On a machine that has NVIDIA's CUDA driver but not its OpenCL library, make a folder of compiled kernels elsewhere
-    with --pack, and run it there with --use-pack. The report names the interface: OpenCL, or CUDA through CuPy,
-    cuda-python or the driver's library.
+    with --pack, and run it there with --use-pack. The report names the interface: OpenCL or CUDA's driver.
     """
     if targets and pack is None:
         raise click.UsageError("--target needs --pack")

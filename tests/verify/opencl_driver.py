@@ -26,15 +26,15 @@ def not_compiled(target: str, source: str, options: Sequence[str], _: object) ->
 class OpenCL(Driver):
     """A device of OpenCL behind CUDA's interface."""
 
-    title, name, capability, version = "OpenCL", "a stand-in", 90, "0"
+    name, capability, version = "a stand-in", 90, "0"
 
     def __init__(self, device: Any) -> None:
         self.device, self.queue = device, device.queue
         self.buffers: dict[int, cl.Buffer] = {}
         self.launches = 0
 
-    def _function(self, image: bytes, name: str) -> Any:
-        program = cl.Program(self.device.context, image.decode().rstrip("\0"))
+    def function(self, image: bytes, name: str) -> Any:
+        program = cl.Program(self.device.context, image.decode())
         return cl.Kernel(program.build(complete_options(self.device, {})), name)
 
     def allocate(self, size: int) -> int:

@@ -213,7 +213,7 @@ def test_every_stage_runs_on_a_pack(device: Any, replayed: launch.Gpu, monkeypat
     assert results["driver copy"]["note"] == "not in the pack: it has no kernels there"
     assert results["versions"]["figures"]["versions"]["numpy"] == np.__version__
     assert results["doctor"]["status"] == "skipped"
-    assert results["driver"]["figures"]["interface"] == "kernels for sm_90 through OpenCL"
+    assert results["driver"]["figures"]["interface"] == "kernels for sm_90 through CUDA's driver"
 
 
 SIZES = {"sgemm": ((192, 192), (192, 192)), "scan": ((30_011,),), "reduce": ((30_011,),), "select": ((30_011,),),
@@ -398,108 +398,59 @@ class Memory:
         self.launched.append((function, sizes, ctypes.c_uint64.from_address(first).value, ctypes.string_at(second, 12)))
 
 
-def fake_cupy(gpu: Memory) -> Any:
-    """CuPy's modules, as far as they are used."""
-    runtime = SimpleNamespace(
-        getDeviceProperties=lambda which: {"name": b"a toy", "major": 9, "minor": 0},
-        driverGetVersion=lambda: 12040,
-        malloc=gpu.allocate,
-        free=lambda place: gpu.held.pop(place, None),
-        memcpy=lambda to, source, size, kind: ctypes.memmove(to, source, size),
-        memset=lambda place, value, size: ctypes.memset(place, value, size),
-        deviceSynchronize=lambda: None,
-    )
-    driver = SimpleNamespace(
-        moduleLoadData=lambda image: image, moduleGetFunction=lambda module, name: (module, name),
-        launchKernel=gpu.launch,
-    )  # fmt: skip
-    return SimpleNamespace(__version__="13", cuda=SimpleNamespace(runtime=runtime, driver=driver))
-
-
-def fake_bindings(gpu: Memory) -> Any:
-    """cuda-python's module of the driver: every function returns a status, then its result."""
-    kinds = SimpleNamespace(
-        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=9, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=0
-    )
-
-    def launch(*given: Any) -> tuple[int]:
-        gpu.launch(*given)
-        return (0,)
-
-    return SimpleNamespace(
-        CUdevice_attribute=kinds,
-        cuInit=lambda flags: (0,),
-        cuDeviceGet=lambda which: (0, 5),
-        cuDevicePrimaryCtxRetain=lambda device: (0, "context"),
-        cuCtxSetCurrent=lambda context: (0,) if context == "context" else (1,),
-        cuDriverGetVersion=lambda: (0, 12040),
-        cuDeviceGetName=lambda size, device: (0, b"a toy\0\0\0"),
-        cuDeviceGetAttribute=lambda which, device: (0, which),
-        cuModuleLoadData=lambda image: (0, image),
-        cuModuleGetFunction=lambda module, name: (0, (module, name.decode())),
-        cuMemAlloc=lambda size: (0, gpu.allocate(size)),
-        cuMemFree=lambda place: (0,) if gpu.held.pop(place, None) else (1,),
-        cuMemcpyHtoD=lambda to, source, size: (0 * ctypes.memmove(to, source, size),),
-        cuMemcpyDtoH=lambda to, source, size: (0 * ctypes.memmove(to, source, size),),
-        cuMemsetD8=lambda place, value, size: (0 * ctypes.memset(place, value, size),),
-        cuLaunchKernel=launch,
-        cuCtxSynchronize=lambda: (0,),
-    )
-
-
 def fake_library(gpu: Memory) -> Any:
     """The driver's library: functions of C, which store their result through their first argument."""
-    bindings = fake_bindings(gpu)
     loaded: dict[int, Any] = {}
 
-    def value_of(one: Any) -> Any:
-        return one.value if hasattr(one, "value") else one
+    def result(made: Any, value: Any) -> int:
+        made._obj.value = value
+        return 0
 
-    def function(name: str) -> Any:
-        plain = name.removesuffix("_v2")
-        assert (plain in cuda._SECOND) == name.endswith("_v2")
+    def load(made: Any, value: Any) -> int:
+        loaded[len(loaded) + 1] = value
+        return result(made, len(loaded))
 
-        def named(text: Any, size: int, device: int) -> int:
-            text.value = b"a toy"
-            return 0
+    def name_of(text: Any, size: int, device: int) -> int:
+        text.value = b"a toy"
+        return 0
 
-        def call(*given: Any) -> int:
-            if plain in cuda._RESULTS:
-                made, *given = given  # type: ignore[assignment]
-            words = [value_of(one) for one in given]
-            if plain == "cuCtxSetCurrent":
-                words = ["context"] if words == [7] else words
-            if plain == "cuModuleGetFunction":
-                words[0] = loaded[words[0]]
-            if plain == "cuDeviceGetAttribute":
-                words[0] = {cuda._MAJOR: 9, cuda._MINOR: 0}[words[0]]
-            if plain == "cuLaunchKernel":
-                words = [loaded[words[0]], *words[1:7], *(one or 0 for one in words[7:])]
-            status, *found = getattr(bindings, plain)(*words)
-            if plain in cuda._RESULTS:
-                result = found[0]
-                if plain in ("cuModuleLoadData", "cuModuleGetFunction"):
-                    loaded[len(loaded) + 1] = result
-                    result = len(loaded)
-                made._obj.value = 7 if plain == "cuDevicePrimaryCtxRetain" else result
-            return int(status)
+    def move(to: Any, source: Any, size: Any) -> int:
+        ctypes.memmove(to.value, source.value, size.value)
+        return 0
 
-        return named if plain == "cuDeviceGetName" else call
+    def fill(place: Any, value: Any, size: Any) -> int:
+        ctypes.memset(place.value, value.value, size.value)
+        return 0
 
-    class Functions:
-        def __getattr__(self, name: str) -> Any:
-            return function(name)
+    def launch(function: Any, *given: Any) -> int:
+        gpu.launch(loaded[function.value], *(one.value or 0 for one in given))
+        return 0
 
-    return Functions()
+    attributes = {cuda._MAJOR: 9, cuda._MINOR: 0}
+    return SimpleNamespace(
+        cuInit=lambda flags: 0,
+        cuDeviceGet=lambda made, which: result(made, 5),
+        cuDevicePrimaryCtxRetain=lambda made, device: result(made, 7),
+        cuCtxSetCurrent=lambda context: context.value != 7,
+        cuDriverGetVersion=lambda made: result(made, 12040),
+        cuDeviceGetName=name_of,
+        cuDeviceGetAttribute=lambda made, which, device: result(made, attributes[which]),
+        cuModuleLoadDataEx=lambda made, image, count, options, values: load(made, image.value),
+        cuModuleGetFunction=lambda made, module, name: load(made, (loaded[module.value], name.value.decode())),
+        cuMemAlloc_v2=lambda made, size: result(made, gpu.allocate(size.value)),
+        cuMemFree_v2=lambda place: gpu.held.pop(place.value, None) is None,
+        cuMemcpyHtoD_v2=move,
+        cuMemcpyDtoH_v2=move,
+        cuMemsetD8_v2=fill,
+        cuLaunchKernel=launch,
+        cuCtxSynchronize=lambda: 0,
+    )
 
 
 @pytest.mark.host
-@pytest.mark.parametrize("way", ["Cupy", "CudaPython", "Library"])
-def test_the_calls_of_the_driver(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_calls_of_the_driver() -> None:
     gpu = Memory()
-    modules = {"cupy": fake_cupy(gpu), "cuda.bindings.driver": fake_bindings(gpu)}
-    monkeypatch.setattr(cuda.importlib, "import_module", modules.__getitem__)
-    driver = cuda.Library(fake_library(gpu)) if way == "Library" else getattr(cuda, way)()
+    driver = cuda.Driver(fake_library(gpu))
     assert (driver.name, driver.capability, driver.version) == ("a toy", 90, "12.4")
     found = driver.function(b"PTX", "f")
     place = driver.allocate(16)
@@ -511,75 +462,47 @@ def test_the_calls_of_the_driver(way: str, monkeypatch: pytest.MonkeyPatch) -> N
     driver.download(place, values)
     assert not values.any()
     driver.launch(found, (5, 4, 1), (64, 2, 1), [place, b"twelve bytes"])
-    ((function, sizes, address, content),) = gpu.launched
-    assert (function[0].rstrip(b"\0"), function[1]) == (b"PTX", "f")
-    assert (sizes, address, content) == ((5, 4, 1, 64, 2, 1), place, b"twelve bytes")
+    assert gpu.launched == [((b"PTX", "f"), (5, 4, 1, 64, 2, 1), place, b"twelve bytes")]
     driver.wait()
     driver.free(place)
     assert not gpu.held
 
 
 @pytest.mark.host
-def test_a_failed_call_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    bindings = fake_bindings(Memory())
-    bindings.cuCtxSynchronize = lambda: (700,)
-    bindings.cuGetErrorName = lambda status: (0, b"CUDA_ERROR_ILLEGAL_ADDRESS")
-    monkeypatch.setattr(cuda.importlib, "import_module", lambda name: bindings)
-    said = r"cuCtxSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS \(700\)"
-    with pytest.raises(cuda.CudaFailed, match=said):
-        cuda.CudaPython().wait()
+def test_a_failed_call_is_named() -> None:
     library = fake_library(Memory())
+    driver = cuda.Driver(library)
     library.cuCtxSynchronize = lambda: 700
     library.cuGetErrorName = lambda status, text: setattr(text._obj, "value", b"CUDA_ERROR_ILLEGAL_ADDRESS")
-    with pytest.raises(cuda.CudaFailed, match=said):
-        cuda.Library(library).wait()
+    with pytest.raises(cuda.CudaFailed, match=r"cuCtxSynchronize failed: CUDA_ERROR_ILLEGAL_ADDRESS \(700\)"):
+        driver.wait()
     library.cuGetErrorName = None
     with pytest.raises(cuda.CudaFailed, match=r"cuCtxSynchronize failed: an unknown status \(700\)"):
-        cuda.Library(library).wait()
+        driver.wait()
 
 
 @pytest.mark.host
-@pytest.mark.parametrize("way", ["Cupy", "CudaPython", "Library"])
-def test_a_refused_kernel_has_the_log_of_the_compiler(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is read through the driver's library, whichever library launches kernels."""
-    modules = {"cupy": fake_cupy(Memory()), "cuda.bindings.driver": fake_bindings(Memory())}
-    monkeypatch.setattr(cuda.importlib, "import_module", modules.__getitem__)
-    refused = {"cuModuleLoadData": lambda *_: 218, "cuGetErrorName": lambda status, text: 1}
+@pytest.mark.parametrize("said", [b"ptxas application ptx input, line 7; fatal: unsupported\n", b""])
+def test_a_refused_kernel_has_the_log_of_the_compiler(said: bytes) -> None:
     library = fake_library(Memory())
-    for name, call in refused.items():
-        setattr(library, name, call)
-    driver = cuda.Library(library) if way == "Library" else getattr(cuda, way)()
+    driver = cuda.Driver(library)
 
-    def fail(image: bytes) -> Any:
-        raise RuntimeError("CUDA_ERROR_INVALID_PTX")
-
-    modules["cupy"].cuda.driver.moduleLoadData = fail
-    modules["cuda.bindings.driver"].cuModuleLoadData = fail
-
-    def load(module: Any, image: Any, count: int, options: Any, values: Any) -> int:
-        assert (image.value, count, list(options)) == (b"PTX", 2, [5, 6])
-        said = b"ptxas application ptx input, line 7; fatal: unsupported"
-        assert len(said) < values[1]
-        ctypes.memmove(values[0], said, len(said))
+    def load(module: Any, image: Any, count: Any, options: Any, values: Any) -> int:
+        assert (image.value, count.value) == (b"PTX", 2)
+        assert list((ctypes.c_int * 2).from_address(options.value)) == [5, 6]
+        buffer, size = (ctypes.c_void_p * 2).from_address(values.value)
+        assert len(said) < size
+        ctypes.memmove(buffer, said, len(said))
         return 218
 
-    monkeypatch.setattr(cuda, "cuda_library", lambda: SimpleNamespace(cuModuleLoadDataEx=load))
+    library.cuModuleLoadDataEx = load
     found = outcome(Check("x", lambda context: driver.function(b"PTX", "f")), Context(None, 1.0))
-    assert found["status"] == "failed" and found["note"].startswith("CudaFailed: ") and "line 7" in found["log"]
-    monkeypatch.setattr(cuda, "cuda_library", lambda: None)
-    with pytest.raises(cuda.CudaFailed, match=r"(INVALID_PTX|218\))$"):
+    assert found["status"] == "failed"
+    assert found["note"] == "CudaFailed: cuModuleLoadDataEx failed: an unknown status (218)"
+    assert said.decode().strip() in found["log"]
+    with pytest.raises(cuda.CudaFailed) as error:
         driver.function(b"PTX", "f")
-
-
-@pytest.mark.host
-def test_versions_and_builds_of_the_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
-    modules = {"cupy": fake_cupy(Memory()), "cuda.bindings.driver": fake_bindings(Memory())}
-    monkeypatch.setattr(cuda.importlib, "import_module", modules.__getitem__)
-    monkeypatch.setattr(cuda.importlib.metadata, "version", {"cuda-bindings": "13.1"}.__getitem__)
-    assert cuda.CudaPython().title == "cuda-python 13.1"
-    modules["cupy"].cuda.runtime.is_hip = True
-    with pytest.raises(NoUsableDevice, match="built for ROCm"):
-        cuda.Cupy()
+    assert str(error.value).splitlines()[1:] == said.decode().splitlines()
 
 
 @pytest.mark.host
@@ -595,15 +518,13 @@ def test_the_library_of_the_driver_on_each_system(name: str, monkeypatch: pytest
 
 
 @pytest.mark.host
-def test_without_a_gpu_every_way_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_gpu_the_reason_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def fail(*_: object) -> Any:
         raise OSError("there is none")
 
-    assert about.pydp.device  # imported before imports fail
-    monkeypatch.setattr(cuda.importlib, "import_module", fail)
     monkeypatch.setattr(cuda.ctypes, "CDLL", fail)
-    with pytest.raises(NoUsableDevice, match=r"Cupy: OSError: there is none; CudaPython: .*; Library: .*"):
-        cuda.driver()
+    with pytest.raises(NoUsableDevice, match=r"CUDA \(OSError: .* cannot be loaded\); NVIDIA's driver is"):
+        cuda.Driver()
     assert not about.has_cuda()
     monkeypatch.setattr(about, "has_cuda", lambda: True)
     monkeypatch.setattr(about.pydp, "device", lambda which: (_ for _ in ()).throw(NoUsableDevice("none")))

@@ -19,7 +19,7 @@ from pydp.errors import InvalidArgument, NoUsableDevice
 from pydp.model.architectures import by_target
 from pydp.tuning.reference import Expected
 from pydp.verify.check import NOT_IN_PACK, Context, NotApplicable, Wrong
-from pydp.verify.pack.cuda import Driver, driver
+from pydp.verify.pack.cuda import Driver
 from pydp.verify.pack.make import CASES, SCHEMA, STRIDES, file_name
 from pydp.verify.stages.speeds import GpuUnderTest, Speed, compare, measured, operands
 
@@ -168,7 +168,7 @@ def shape_of(launch: dict[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 class Gpu:
-    """A GPU that runs the launches of a pack; `interface` says through which library."""
+    """A GPU that runs the launches of a pack."""
 
     def __init__(self, folder: str, driver: Driver) -> None:
         self.folder, self._driver = Path(folder), driver
@@ -182,14 +182,14 @@ class Gpu:
         self.target = max(able, key=lambda name: int(re.sub(r"\D", "", name)))
         self._record = lists[self.target]
         self.name, self.driver = driver.name, f"CUDA {driver.version}"
-        self.interface = f"kernels for {self.target} through {driver.title}"
+        self.interface = f"kernels for {self.target} through CUDA's driver"
         self._functions: dict[str, Any] = {}
 
     @classmethod
     def first(cls, folder: str) -> Gpu:
         """The first GPU that CUDA lists. Raises InvalidArgument for the folder, NoUsableDevice."""
         load(folder)  # first: a wrong folder is named on machines without a GPU too
-        return cls(folder, driver())
+        return cls(folder, Driver())
 
     def facts(self) -> dict[str, Any]:
         """The GPU and the interface that launches kernels."""
