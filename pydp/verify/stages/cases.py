@@ -16,7 +16,7 @@ import pydp
 from pydp.algorithms.discovery import algorithms
 from pydp.algorithms.registry import Algorithm, Shape, values_of
 from pydp.errors import UnsupportedOnDevice
-from pydp.random.philox import philox
+from pydp.random import reference
 from pydp.runtime.device.profile import Profile
 from pydp.tuning.reference import Expected, difference, expected, hosts
 from pydp.verify.check import NotApplicable, Wrong
@@ -281,68 +281,25 @@ def _expression(profile: Profile) -> Call:
     return _exact(pydp.evaluate, ("2 * x + abs(y)",), 2 * x + np.abs(y), x=x, y=y)
 
 
-# --- random numbers: the reference computes the words of the blocks on the host ---------------------------------
+# --- random numbers -----------------------------------------------------------------------------------------------
 
-_SEED, _DRAWN = 15, 4_004
-
-
-def _words() -> np.ndarray:
-    """The words of the first blocks of a generator, a row for each block."""
-    key = pydp.random.Generator(_SEED).state["key"]
-    return np.array([philox((block, 0, 0, 0), key) for block in range(_DRAWN // 2)], np.uint64)
+_DRAWN = 4_004
+_NEAR = 1e-5  # of standard normal numbers
+_SHUFFLED = np.arange(_DRAWN, dtype=np.float32)
 
 
-def _uniform_numbers() -> np.ndarray:
-    return ((_words().reshape(-1)[:_DRAWN] >> 8) * 2.0**-24).astype(np.float32)
-
-
-def _normal_numbers() -> np.ndarray:
-    """Box-Muller: pairs of a word for the radius and a word for the angle."""
-    pairs = _words().reshape(-1, 2)[: _DRAWN // 2]
-    radius = np.sqrt(-2 * np.log((pairs[:, 0] >> 1 | 1) * 2.0**-31))
-    quarter, part = pairs[:, 1] >> 30, (pairs[:, 1] << 2 & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
-    angle = np.pi / 2 * (quarter + part * 2.0**-32)
-    return np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1).reshape(-1).astype(np.float32)
-
-
-def _order() -> np.ndarray:
-    """The positions 0 to _DRAWN - 1 in the order of keys of 64 bits."""
-    halves = _words().reshape(-1, 2)
-    return np.argsort(halves[:, 0] | halves[:, 1] << 32, kind="stable")
-
-
-def _drawn(method: Any, *args: Any, want: Callable[[], np.ndarray], tolerance: Any = 0, **options: Any) -> Case:
-    """A method of a new generator; `size` and so on are options."""
+def _drawn(method: str, *args: Any, tolerance: float = 0, **options: Any) -> Case:
+    """A method of a new generator. The reference computes the words of the blocks on the host."""
 
     def function(*args: Any, **options: Any) -> Any:
-        return method(pydp.random.Generator(_SEED), *args, **options)
+        return getattr(pydp.random.Generator(15), method)(*args, **options)
 
     def made(profile: Profile) -> Call:
-        return Call(function, args, [Expected(want(), tolerance)], options)
+        wanted = getattr(reference, "permutation" if method == "shuffle" else method)
+        (want,) = wanted(pydp.random.Generator(15), *args, **options)
+        return Call(function, args, [Expected(want.values, tolerance)], options)
 
     return made
-
-
-def _draws() -> dict[str, Case]:
-    generator, size = pydp.random.Generator, {"size": _DRAWN}
-    near = 1e-5
-    x = np.arange(_DRAWN, dtype=np.float32)
-    return {
-        "random.integers uint32": _drawn(
-            generator.integers, 0, 1 << 32, dtype=np.uint32, **size,
-            want=lambda: _words().reshape(-1)[:_DRAWN].astype(np.uint32),
-        ),
-        "random.random float32": _drawn(generator.random, want=_uniform_numbers, **size),
-        "random.uniform float32": _drawn(generator.uniform, 2, 6, want=lambda: 4 * _uniform_numbers() + 2, **size),
-        "random.standard_normal float32": _drawn(
-            generator.standard_normal, want=_normal_numbers, tolerance=near, **size
-        ),
-        "random.normal float32": _drawn(
-            generator.normal, 2, 4, want=lambda: 4 * _normal_numbers() + 2, tolerance=4 * near, **size
-        ),
-        "random.permutation float32": _drawn(generator.permutation, x, want=lambda: x[_order()]),
-        "random.shuffle float32": _drawn(generator.shuffle, x, want=lambda: x[_order()]),
-    }  # fmt: skip
 
 
 # --- algorithms without a case of their own ---------------------------------------------------------------------
@@ -445,7 +402,13 @@ _OWN: dict[str, Case] = {
     "any int32": _one_of(pydp.any, 0),
     "all int32": _one_of(pydp.all, 1),
     "evaluate float32": _expression,
-    **_draws(),
+    "random.integers uint32": _drawn("integers", 0, 1 << 32, dtype=np.uint32, size=_DRAWN),
+    "random.random float32": _drawn("random", size=_DRAWN),
+    "random.uniform float32": _drawn("uniform", 2, 6, size=_DRAWN),
+    "random.standard_normal float32": _drawn("standard_normal", tolerance=_NEAR, size=_DRAWN),
+    "random.normal float32": _drawn("normal", 2, 4, tolerance=4 * _NEAR, size=_DRAWN),
+    "random.permutation float32": _drawn("permutation", _SHUFFLED),
+    "random.shuffle float32": _drawn("shuffle", _SHUFFLED),
 }
 ALGORITHMS = _complete(_OWN)
 
