@@ -7,7 +7,6 @@ the mode EXCLUSIVE_PROCESS no worker could open another.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ import pydp
 from pydp import errors
 from pydp.errors import NoUsableDevice
 from pydp.runtime.drivers.devices import all_devices
-from pydp.runtime.drivers.interpreter import end, python_process
+from pydp.runtime.drivers.interpreter import answers, say
 from pydp.verify.pack.cuda import cuda_library
 
 _NO_OPENCL = (
@@ -27,46 +26,23 @@ _NO_OPENCL = (
 
 _COMMAND = "from pydp.verify.about import main; main()"
 _EVIDENCE = "from pydp.verify.about import gather; gather()"
-_MARK = "pydp-verify-about:"
 _SECONDS = 180.0  # maximum seconds to import pydp, list the devices and probe one
 _LEAST_SECONDS = 30.0  # seconds for the same, and for `evidence`, even if the run has fewer left
-_EXIT_SECONDS = 5.0
 
 
 def about(which: str | None, pack: Path | None, seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
     """The result of :func:`found`, from another process. Raises the errors of `found`. seconds: of the run that
     are left."""
     limit = min(_SECONDS, max(_LEAST_SECONDS, seconds - _LEAST_SECONDS))
-    answers, fault = _answers(limit, _COMMAND, json.dumps([which, str(pack.absolute()) if pack is not None else None]))
-    if not answers:
+    given = json.dumps([which, str(pack.absolute()) if pack is not None else None])
+    said, fault = answers(limit, _COMMAND, given)
+    if not said:
         raise NoUsableDevice(f"the process that looks for the device {fault}")
-    kind, *content = answers[0]
+    kind, *content = said[0]
     if kind != "found":
         raise getattr(errors, kind)(*content)
     arguments, head = content
     return arguments, head
-
-
-def _answers(seconds: float, command: str, *arguments: str) -> tuple[list[Any], str]:
-    """(the answers of another process, how it ended). A process that takes too long is ended."""
-    words, environment = python_process(command, *arguments)
-    process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None and process.stderr is not None
-    with process.stdout, process.stderr:
-        try:
-            output, errors = process.communicate(timeout=seconds)
-            said = (errors.decode(errors="replace").strip().splitlines() or ["no output"])[-1]
-            fault = f"ended with status {process.returncode}: {said}"
-        except subprocess.TimeoutExpired as error:
-            output, fault = error.stdout or b"", f"did not end within {seconds:.0f} s"
-        finally:
-            end(process, _EXIT_SECONDS)
-    lines = output.decode(errors="replace").splitlines()
-    return [json.loads(line.removeprefix(_MARK)) for line in lines if line.startswith(_MARK)], fault
-
-
-def _say(answer: Any) -> None:
-    print(f"\n{_MARK}{json.dumps(answer, default=str)}", flush=True)
 
 
 def evidence(seconds: float) -> dict[str, Any]:
@@ -74,8 +50,8 @@ def evidence(seconds: float) -> dict[str, Any]:
 
     seconds: the time that the run has left.
     """
-    answers, fault = _answers(min(_SECONDS, max(_LEAST_SECONDS, seconds)), _EVIDENCE)
-    found = dict(answers)
+    said, fault = answers(min(_SECONDS, max(_LEAST_SECONDS, seconds)), _EVIDENCE)
+    found = dict(said)
     return found if "doctor" in found else {**found, "doctor": [f"fail: its process {fault}"]}
 
 
@@ -84,12 +60,12 @@ def gather() -> None:
     from pydp.runtime.drivers.find import raw_devices
     from pydp.verify.stages.facts import doctor, properties, versions
 
-    _say(("versions", versions()))
+    say(("versions", versions()))
     try:
-        _say(("OpenCL", [properties(one) for one in raw_devices()]))
+        say(("OpenCL", [properties(one) for one in raw_devices()]))
     except Exception as error:  # without a loader or a driver
-        _say(("OpenCL", f"{type(error).__name__}: {error}"))
-    _say(("doctor", doctor()))
+        say(("OpenCL", f"{type(error).__name__}: {error}"))
+    say(("doctor", doctor()))
 
 
 def main() -> None:
@@ -99,7 +75,7 @@ def main() -> None:
         answer = ["found", *found(which, Path(pack) if pack is not None else None)]
     except (NoUsableDevice, errors.InvalidArgument) as error:
         answer = [type(error).__name__, str(error)]
-    _say(answer)
+    say(answer)
 
 
 def found(which: str | None, pack: Path | None) -> tuple[dict[str, Any], dict[str, Any]]:

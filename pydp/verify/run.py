@@ -24,10 +24,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any
 
-from pydp.runtime.drivers.interpreter import end, python_process
+from pydp.runtime.drivers.interpreter import answer_of, end, python_process
 from pydp.verify.check import Check, Limit, Stage
 from pydp.verify.report import Report
-from pydp.verify.worker import MARK
 
 COMMAND = "from pydp.verify.worker import main; main()"
 _EXIT_SECONDS = 5.0
@@ -75,8 +74,8 @@ class Worker:
         assert self._process.stdout is not None
         with self._process.stdout as lines:
             for line in lines:
-                if line.startswith(MARK):
-                    self._answers.put(json.loads(line[len(MARK) :]))
+                if (answer := answer_of(line)) is not None:
+                    self._answers.put(answer)
         self._answers.put(None)
 
     def ready(self, seconds: float) -> None:

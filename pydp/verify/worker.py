@@ -13,12 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 from pydp.errors import InvalidArgument
+from pydp.runtime.drivers.interpreter import say
 from pydp.runtime.programs import program
 from pydp.verify.check import Context, Limit, outcome
 from pydp.verify.pack.cuda import Driver
 from pydp.verify.stages import STAGES
-
-MARK = "pydp-verify:"
 
 
 def main() -> None:
@@ -36,7 +35,7 @@ def main() -> None:
     threading.Thread(target=_read, args=(requests,), daemon=True).start()
     device = _device(**arguments)
     checks = {(stage.letter, check.name): (check, stage.decides) for stage in STAGES for check in stage.checks}
-    _say({"status": "ready"})
+    say({"status": "ready"})
     while True:
         request = json.loads(requests.get())
         limit, seconds = request["limit"], request["seconds"]
@@ -45,7 +44,7 @@ def main() -> None:
         watch.begin(Limit(limit, seconds))
         result = outcome(check, context, decides)
         watch.end()
-        _say(result)
+        say(result)
 
 
 class _Watch:
@@ -87,7 +86,7 @@ class _Watch:
     def _change(self, limit: Limit, change: int) -> None:
         if limit is self._limit:  # else a thread that the check left behind builds
             limit.build(change)
-            _say({"build": change})
+            say({"build": change})
             self._prepare(limit)
 
 
@@ -96,10 +95,6 @@ def _read(requests: queue.Queue[str]) -> None:
     for line in sys.stdin:
         requests.put(line)
     os._exit(0)
-
-
-def _say(result: dict[str, Any]) -> None:
-    print(f"\n{MARK}{json.dumps(result, default=str)}\n", end="", flush=True)  # one write: threads build kernels too
 
 
 def _device(uid: str, number: int, pack: str | None) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pydp.runtime.drivers.interpreter import end, python_process
+from pydp.runtime.drivers.interpreter import answers, end, python_process
 
 pytestmark = pytest.mark.host
 _CODE = "import sys, colorsys; print(colorsys.__file__, sys.argv[1:])"
@@ -35,6 +35,21 @@ def test_modules_are_found_where_this_process_finds_them(tmp_path: Path, monkeyp
     (tmp_path / "of_this_test.py").write_text("found = 1")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert _said("import of_this_test, pydp; print(of_this_test.found)") == "1"
+
+
+_SAY = "from pydp.runtime.drivers.interpreter import say; say([1]); print('x', end=''); say({'a': 2}); "
+
+
+@pytest.mark.parametrize(
+    ("ending", "fault"),
+    [
+        ("", "ended with status 0: no output"),
+        ("import sys; sys.exit('lost')", "ended with status 1: lost"),
+        ("import os; os.kill(os.getpid(), 9)", "ended with signal 9: no output"),
+    ],
+)
+def test_answers_and_the_end_of_a_process(ending: str, fault: str) -> None:
+    assert answers(60.0, _SAY + ending) == ([[1], {"a": 2}], fault)
 
 
 def test_a_process_is_ended() -> None:

@@ -195,7 +195,7 @@ def test_peers_compute_without_tf32(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("CUPY_TF32", "NVIDIA_TF32_OVERRIDE", "CUPY_CACHE_DIR"):
         monkeypatch.setenv(name, "1")
     found = "json.dumps({'names': [one for one in os.environ if 'TF32' in one]})"
-    worker = run.Worker({}, f"import os, json; print('pydp-verify:' + {found})")
+    worker = run.Worker({}, f"import os, json; print('pydp-answer:' + {found})")
     try:
         assert worker._answer(60.0) == {"names": []}
     finally:

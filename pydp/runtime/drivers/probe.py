@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pydp.errors import PydpError
-from pydp.runtime.drivers.interpreter import python_process
+from pydp.runtime.drivers.interpreter import answers
 from pydp.runtime.forks import fork_safe, raise_if_lost
 from pydp.runtime.programs.files import atomic_write, cache_dir, log_once, read
 from pydp.runtime.programs.program import kernel
@@ -33,7 +32,6 @@ _SECONDS = 120.0
 _COMMAND = "from pydp.runtime.drivers.probe_process import main; main()"
 _FAILURE_KEPT_SECONDS = 86400
 _GROUPS = 96
-MARK = "pydp-probe:"
 _lock = fork_safe(threading.RLock())
 _verdicts: dict[str, dict[str, Any]] = {}
 
@@ -100,26 +98,12 @@ def _ask(device: DeviceCore) -> dict[str, Any]:
 
 
 def _in_process_of_its_own(device: DeviceCore) -> dict[str, Any]:
-    command, environment = python_process(_COMMAND, device.uid)
-    environment.pop("OCLGRIND_LOG", None)  # another process would overwrite the simulator's log of this one
     try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, errors="replace", timeout=_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return {"reason": f"the probe did not finish within {_SECONDS:g} seconds", "subgroups": []}
+        found, fault = answers(_SECONDS, _COMMAND, device.uid)
     except OSError as error:
         log_once(f"cannot start a process for the probe ({error}); running it in this process")
         return run(device)
-    for line in done.stdout.splitlines():
-        if line.startswith(MARK):
-            return dict(json.loads(line[len(MARK) :]))
-    if done.returncode < 0:
-        reason = f"the driver ended the process (signal {-done.returncode}) during the probe"
-    else:
-        last = done.stderr.strip().splitlines()[-1:] or ["no output"]
-        reason = f"the probe ended with status {done.returncode}: {last[0]}"
-    return {"reason": reason, "subgroups": []}
+    return dict(found[0]) if found else {"reason": f"the probe {fault}", "subgroups": []}
 
 
 def run(device: DeviceCore) -> dict[str, Any]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 
 from pydp.runtime.drivers.devices import all_devices
-from pydp.runtime.drivers.probe import MARK, run
+from pydp.runtime.drivers.interpreter import say
+from pydp.runtime.drivers.probe import run
 
 
 def main() -> None:
     """Probe the device whose uid is the first argument; print the result on one line."""
     for device in all_devices():
         if device.uid == sys.argv[1]:
-            print(f"\n{MARK}{json.dumps(run(device))}", flush=True)
+            say(run(device))
             return
-    print(f'\n{MARK}{{"reason": "a new process does not list the device", "subgroups": []}}', flush=True)
+    say({"reason": "a new process does not list the device", "subgroups": []})
