@@ -228,7 +228,7 @@ def test_a_driver_that_ends_the_process_or_hangs_is_not_trusted(
     assert "a last line" in probe._in_process_of_its_own(_Fake())["reason"]  # type: ignore[arg-type]
     monkeypatch.setattr(probe, "_COMMAND", "import time; time.sleep(60)")
     monkeypatch.setattr(probe, "_SECONDS", 0.5)
-    assert "did not finish" in probe._in_process_of_its_own(_Fake())["reason"]  # type: ignore[arg-type]
+    assert "did not end" in probe._in_process_of_its_own(_Fake())["reason"]  # type: ignore[arg-type]
 
 
 @pytest.mark.host
