@@ -133,12 +133,17 @@ def _driver_is_loaded() -> bool:
     if "pyopencl" not in sys.modules:
         return False
     libraries = {"".join(one.partition(".so")[:2]) for one in _libraries_of_loader()}
-    try:
-        mapped = Path("/proc/self/maps").read_text(errors="replace").splitlines()
-    except OSError:
-        return False
+    mapped = proc_text("maps").splitlines()
     names = {os.path.basename(line.split(maxsplit=5)[5]) for line in mapped if line.count("/")}
     return any(one and name.startswith(one) for one in libraries for name in names)
+
+
+def proc_text(name: str) -> str:
+    """The text of a file of /proc/self, such as "maps"; "" where it cannot be read."""
+    try:
+        return Path("/proc/self", name).read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def _libraries_of_loader() -> set[str]:

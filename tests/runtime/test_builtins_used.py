@@ -84,7 +84,7 @@ def test_the_library_of_a_device_among_versions(monkeypatch, tmp_path):
         (root / "lib").mkdir(parents=True)
         (root / "lib/header.h").write_text(f"int version{version}(int);")
         lines.append(f"{number + 1}000-{number + 1}fff r-xp 00000000 08:01 5   {root}/lib/libdriver.so.{version}")
-    monkeypatch.setattr(builtins_used, "_maps", lambda: ["7000-7fff rw-p 00000000 00:00 0", *lines])
+    monkeypatch.setattr(builtins_used, "proc_text", lambda name: "\n".join(["7000-7fff rw-p 00000000 00:00 0", *lines]))
     for first, version in ((0x1010, "3"), (0x2010, "7")):
         functions = (ctypes.c_void_p * 8)(0, first)
         handle = ctypes.c_void_p(ctypes.addressof(functions))

@@ -12,8 +12,9 @@ import logging
 import re
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
+
+from pydp.runtime.forks import proc_text
 
 _log = logging.getLogger("pydp")
 _DRIVERS = (  # (part of the platform name, key); the first match is used
@@ -137,16 +138,8 @@ class StateBeforeUse:
 @functools.cache
 def state_before_use() -> StateBeforeUse:
     """The state at the first call, which must be before pydp loads the drivers."""
-    libraries, variables = _text_of("/proc/self/maps"), _text_of("/proc/self/environ")
+    libraries, variables = proc_text("maps"), proc_text("environ")
     return StateBeforeUse(libraries, dict(one.partition("=")[::2] for one in variables.split("\0") if one))
-
-
-def _text_of(path: str) -> str:
-    """The text of a file; "" if it cannot be read."""
-    try:
-        return Path(path).read_text(errors="replace")
-    except OSError:
-        return ""
 
 
 @functools.cache

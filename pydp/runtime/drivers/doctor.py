@@ -10,13 +10,13 @@ import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from pydp.errors import NoUsableDevice
 from pydp.runtime.drivers import find as drivers
 from pydp.runtime.drivers import probe
 from pydp.runtime.drivers.devices import Device, all_devices, default_device
+from pydp.runtime.forks import proc_text
 from pydp.runtime.programs.files import atomic_write, cache_dir, untrusted
 
 _VARIABLES = (
@@ -65,11 +65,7 @@ def _software() -> Iterator[Finding]:
 def _loader() -> str | None:
     """The path of the OpenCL library that this process has loaded."""
     drivers.raw_devices()
-    try:
-        lines = Path("/proc/self/maps").read_text().splitlines()
-    except OSError:
-        return None
-    paths = {line.split()[-1] for line in lines if "libOpenCL" in line}
+    paths = {line.split()[-1] for line in proc_text("maps").splitlines() if "libOpenCL" in line}
     return ", ".join(sorted(paths)) or None
 
 

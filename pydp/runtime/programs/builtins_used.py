@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydp.runtime.forks import proc_text
+
 if TYPE_CHECKING:
     from pydp.runtime.device.core import DeviceCore
 
@@ -123,7 +125,7 @@ def _libraries_of(handle: int, name: str) -> tuple[Path, ...]:
     `handle` comes first. A driver may have its header beside another one of them."""
     places = _libraries(name)
     if len(places) > 1:
-        found = _files_at(_functions_of(handle), _maps())
+        found = _files_at(_functions_of(handle), proc_text("maps").splitlines())
         places.sort(key=lambda path: path not in found)
     return tuple(places)
 
@@ -145,16 +147,8 @@ def _libraries(name: str) -> list[Path]:
     """The files of the shared libraries in this process whose names begin with `name`; none where the system does not
     list them.
     """
-    paths = {Path(line.split(maxsplit=5)[5]) for line in _maps() if f"/{name}" in line}
+    paths = {Path(line.split(maxsplit=5)[5]) for line in proc_text("maps").splitlines() if f"/{name}" in line}
     return sorted(path for path in paths if path.name.startswith(name))
-
-
-def _maps() -> list[str]:
-    """The lines that describe the memory of this process; none where the system does not list them."""
-    try:
-        return Path("/proc/self/maps").read_text(errors="replace").splitlines()
-    except OSError:
-        return []
 
 
 def _functions_of(handle: int) -> list[int]:
