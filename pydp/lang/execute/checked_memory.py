@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from pydp.runtime.memory.host_memory import byte_range
+
 # "echo": a lane that wrote the same value as the "write" of the same statement; the two do not race
 KINDS = ("write", "echo", "read", "atomic")
 RACING = (
@@ -113,7 +115,7 @@ class Region:
     """
 
     def __init__(self, arrays: Sequence[np.ndarray], between_groups: bool) -> None:
-        ends = [_byte_bounds(array) for array in arrays]
+        ends = [byte_range(array) for array in arrays]
         self.base = min(low for low, _ in ends)
         self.unit = _unit(arrays, self.base)
         self.size = max(high for _, high in ends) - self.base
@@ -129,17 +131,6 @@ class Region:
         for index, stride in zip(at, memory.strides, strict=True):
             first = first + index * stride
         return (first // self.unit)[:, None] + np.arange(memory.dtype.itemsize // self.unit)
-
-
-def _byte_bounds(array: np.ndarray) -> tuple[int, int]:
-    """The address of an array's first byte, and the address after its last byte."""
-    low = high = array.__array_interface__["data"][0]
-    if array.size:
-        for extent, stride in zip(array.shape, array.strides, strict=True):
-            reach = (extent - 1) * stride
-            low, high = low + min(0, reach), high + max(0, reach)
-        high += array.itemsize
-    return low, high
 
 
 def _unit(arrays: Sequence[np.ndarray], base: int) -> int:

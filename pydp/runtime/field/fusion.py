@@ -204,7 +204,7 @@ def _operation(
     array = isinstance(other, FieldData)
     if device.is_target or "V" in (field.dtype.kind, other.dtype.kind if array else ""):
         return False
-    kinds = [field.dtype, other.dtype if array else _kind(other)]
+    kinds = [field.dtype, other.dtype if array else number_type(other)]
     if swapped:
         kinds.reverse()
     if op in _COMPARISONS:
@@ -234,7 +234,7 @@ def _operation(
     return Operation(op, dtype, shape, strides, [one.dtype for one in operands], views, out is not None)
 
 
-def _kind(number: Any) -> Any:
+def number_type(number: Any) -> Any:
     """The type of a number for NumPy's promotion rules: Python's numbers are weak."""
     return type(number) if type(number) in (int, float, complex) else np.asarray(number).dtype
 

@@ -16,7 +16,7 @@ from pydp.runtime.arrays.comparison import compared_dtypes, known_result
 from pydp.runtime.arrays.data import FieldData
 from pydp.runtime.arrays.elementwise import apply, result_dtype, undefined
 from pydp.runtime.call import Call
-from pydp.runtime.field.fusion import broadcast_shape, combined_in_place, convert_number, lazy_operator
+from pydp.runtime.field.fusion import broadcast_shape, combined_in_place, convert_number, lazy_operator, number_type
 from pydp.runtime.field.transfer import converted
 from pydp.runtime.placement import normal_input
 from pydp.runtime.recording import recorded
@@ -30,10 +30,8 @@ def _is_array(value: Any) -> bool:
 
 
 def _type_of(other: Any) -> Any:
-    """The type of an operand for NumPy's promotion rules. Python numbers are weak: their Python type is returned."""
-    if _is_array(other):
-        return other.dtype
-    return type(other) if type(other) in (int, float, complex) else np.asarray(other).dtype
+    """The type of an operand for NumPy's promotion rules."""
+    return other.dtype if _is_array(other) else number_type(other)
 
 
 def _has_buffer(value: Any) -> bool:
