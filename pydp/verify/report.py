@@ -249,7 +249,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The content of a report file, with today's words. Raises InvalidArgument if it is not one."""
+    """The content of a report file. Raises InvalidArgument if it is not one."""
     try:
         found = json.loads(path.read_bytes())
         right = found["schema"] == SCHEMA and isinstance(found["about"], dict) and isinstance(found["runs"], list)
@@ -262,13 +262,6 @@ def load(path: Path) -> dict[str, Any]:
         right = False
     if not right:
         raise InvalidArgument(f"{path} is not of the form {SCHEMA}; a report of pydp verify is accepted")
-    about = found["about"]
-    if "way" in about:  # files of earlier versions
-        about["interface"] = about.pop("way")
-    for checks in found["results"].values():
-        for one in checks.values():
-            if one["status"] == "left":
-                one["status"] = "unfinished"
     return dict(found)
 
 

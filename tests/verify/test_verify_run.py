@@ -484,15 +484,6 @@ def test_only_the_device_under_test_is_probed_again(monkeypatch: pytest.MonkeyPa
     assert probed == ["y"] and "usable: y (cpu) on P 1" in found and "not probed: z (cpu) on P 1" in found
 
 
-def test_files_with_earlier_words_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "report.json"
-    about = {"device": "a toy", "driver": "1", "way": "of toys", "pydp": "0"}
-    results = {"b": {"passes": {"status": "left", "note": "no time was left", "attempts": 0}}}
-    path.write_text(json.dumps({"schema": "pydp-verify-1", "about": about, "runs": [], "results": results}))
-    assert Report(path, ABOUT).result("b", "passes")["status"] == "unfinished"
-    assert load(path)["about"] == ABOUT
-
-
 def test_the_last_line_counts_failures_of_earlier_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "report.json"
     report = Report(path, ABOUT)
