@@ -46,27 +46,8 @@ class Banks:
 GPU = Banks(32, 4, 32)
 """The banks of current GPUs: 32 banks of 4 bytes, 32 lanes at a time."""
 
-R700 = Banks(4, 16, 4)
-"""The banks of the R700: 4 banks of 16 bytes (256 entries each), 4 lanes at a time."""
-
 NONE = Banks(1, 4, 1)
 """A CPU: local memory is ordinary memory, without banks."""
-
-
-def r700_place(thread: int, stride: int, index: int) -> tuple[int, int]:
-    """(bank_id, bank_offset in dwords) of a work-item's slot on the R700 (ISA manual, section 2.6).
-
-    bank_id = thread mod 4; bank_offset = (thread >> 2) * stride + index. stride and index are in dwords and multiples
-    of 4; stride is 4 to 64. `thread` counts within the work-group (absolute addressing) or the wavefront (relative).
-
-    >>> r700_place(5, 8, 4)
-    (1, 12)
-    """
-    if stride % 4 or not 4 <= stride <= 64 or index % 4 or not 0 <= index < stride:
-        raise InvalidArgument(
-            f"stride {stride}, index {index} are not accepted; multiples of 4 with index < stride <= 64 are"
-        )
-    return thread % 4, (thread >> 2) * stride + index
 
 
 def degree(banks: Banks, addresses: Iterable[int], element_bytes: int = 4) -> int:

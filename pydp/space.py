@@ -5,7 +5,7 @@ supported. `Extent` and `Index` are tuples with elementwise arithmetic:
 
     >>> extent(4, 6) // 2
     Extent(2, 3)
-    >>> split(index(5, 9), (4, 4))
+    >>> index(5, 9) // 4, index(5, 9) % 4
     (Index(1, 2), Index(1, 1))
 
 Tiles follow from one identity: ``global = t * T + local`` with ``0 <= local < T``.
@@ -258,19 +258,6 @@ def tile_count(sizes: Sequence[int] | int, tile: Sequence[int] | int) -> Extent:
     whole = sizes if type(sizes) is Extent else Extent(sizes)
     part = tile_extent(tile, len(whole))
     return tuple.__new__(Extent, ((size + t - 1) // t for size, t in zip(whole, part, strict=True)))
-
-
-def split(place: Sequence[int] | int, tile: Sequence[int] | int) -> tuple[Index, Index]:
-    """The (tile, local) pair of an index: ``place == t * T + local`` with ``0 <= local < T``."""
-    where = Index(place)
-    part = tile_extent(tile, len(where))
-    return where // part, where % part
-
-
-def join(t: Sequence[int] | int, local: Sequence[int] | int, tile: Sequence[int] | int) -> Index:
-    """The index of `local` in tile number `t`: ``t * T + local``."""
-    number = Index(t)
-    return number * tile_extent(tile, len(number)) + Index(local)
 
 
 def tile_grid(sizes: Sequence[int] | int, t: Sequence[int] | int, tile: Sequence[int] | int) -> Grid:

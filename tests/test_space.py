@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import pydp
 from pydp.errors import InvalidArgument
-from pydp.space import Extent, Grid, Index, join, split, tile_count, tile_grid
+from pydp.space import Extent, Grid, Index, tile_count, tile_grid
 
 pytestmark = pytest.mark.host
 
@@ -28,8 +28,8 @@ def places_and_tiles(draw: st.DrawFn) -> tuple[list[int], list[int]]:
 @given(places_and_tiles())
 def test_every_place_has_one_tile_and_one_local(case: tuple[list[int], list[int]]) -> None:
     place, tile = case
-    t, local = split(place, tile)
-    assert join(t, local, tile) == tuple(place)
+    t, local = Index(place) // Extent(tile), Index(place) % Extent(tile)
+    assert t * Extent(tile) + local == tuple(place)
     assert all(0 <= at < size for at, size in zip(local, tile, strict=True))
     for axis in range(len(place)):
         assert t[axis] * tile[axis] + local[axis] == place[axis]

@@ -13,8 +13,8 @@ class Resources:
 
     registers: 32-bit registers per work-item. scalar_registers: AMD's registers per wavefront. local_bytes: local
     memory per group. scratch_bytes: private memory per work-item (spills, and arrays with computed indexes).
-    spilled_bytes: the spills in it. code_bytes: size of the machine code, 0 if unknown. waves: wavefronts per SIMD that
-    AMD's compiler assumes, 0 if unknown. source: the origin of the figures.
+    spilled_bytes: the spills in it. waves: wavefronts per SIMD that AMD's compiler assumes, 0 if unknown. source: the
+    origin of the figures.
     """
 
     kernel: str
@@ -23,7 +23,6 @@ class Resources:
     local_bytes: int = 0
     scratch_bytes: int = 0
     spilled_bytes: int = 0
-    code_bytes: int = 0
     waves: int = 0
     source: str = ""
 
@@ -81,7 +80,6 @@ def of_assembly(text: str) -> dict[str, Resources]:
             _first(r"; LDSByteSize: (\d+)", info),
             scratch,
             4 * spills.get(name, 0) if scratch else 0,  # without scratch memory, they are in other registers
-            _first(r"; codeLenInByte = (\d+)", info),
             _first(r"; Occupancy: (\d+)", info),
             "the assembly",
         )

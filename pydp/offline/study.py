@@ -97,7 +97,7 @@ def compiled_kernels(
 def occupancy(found: Resources, group: int, structure: Structure) -> tuple[int, str]:
     """(resident warps of a multiprocessor in whole groups, what limits them), by formula (3).
 
-    >>> found = Resources("f", 64, 0, 16384, 0, 0, 0, 0, "")
+    >>> found = Resources("f", 64, 0, 16384)
     >>> occupancy(found, 256, by_target("sm_80")[1])
     (32, 'registers')
     """

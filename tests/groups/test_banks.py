@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pydp import local_memory as lds
-from pydp.errors import InvalidArgument
-from pydp.local_memory import GPU, NONE, R700, Banks
+from pydp.local_memory import GPU, NONE, Banks
 
 pytestmark = pytest.mark.host
 
@@ -30,7 +29,7 @@ def _turns(banks: Banks, addresses: list[int]) -> int:
 
 
 @given(
-    st.sampled_from([GPU, R700, Banks(16, 4, 16), Banks(32, 8, 32)]),
+    st.sampled_from([GPU, Banks(4, 16, 4), Banks(16, 4, 16), Banks(32, 8, 32)]),
     st.lists(st.integers(0, 4096), min_size=1, max_size=64),
 )
 def test_degree_is_what_playing_it_out_takes(banks: Banks, words: list[int]) -> None:
@@ -98,15 +97,3 @@ def test_layouts_without_need_or_without_banks() -> None:
     assert found.degree == 1 and found.offset((1, 2)) == found.row + 2 and found.size == 4 * found.row
     hopeless = lds.layout(GPU, (1, 2048), 4, [lambda lane: (0, 32 * lane)])
     assert hopeless.degree == 32 and "conflict degree 32" in hopeless.reason
-
-
-def test_r700_formula() -> None:
-    assert lds.r700_place(0, 4, 0) == (0, 0)
-    assert lds.r700_place(7, 16, 8) == (3, 24)
-    # A work-item's own slots never conflict: the bank is the thread's, whatever the index.
-    for stride in (4, 8, 64):
-        for first in range(0, 64, 4):
-            assert {lds.r700_place(first + i, stride, 0)[0] for i in range(4)} == {0, 1, 2, 3}
-    for stride, index in ((2, 0), (68, 0), (8, 2), (8, 8)):
-        with pytest.raises(InvalidArgument):
-            lds.r700_place(0, stride, index)

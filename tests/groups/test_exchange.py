@@ -15,11 +15,12 @@ from test_banks import _turns
 from pydp.dtypes import c_name
 from pydp.errors import InvalidArgument
 from pydp.groups.barrier_plan import barrier_params
-from pydp.local_memory import GPU, NONE, R700, Banks, Exchange, degree, exchange, r700_place
+from pydp.local_memory import GPU, NONE, Banks, Exchange, degree, exchange
 from pydp.runtime.programs.program import kernel
 from pydp.runtime.programs.template import add_folder
 
 add_folder(Path(__file__).parent)
+R700 = Banks(4, 16, 4)
 BANKS = {"R700": R700, "GPU": GPU, "none": NONE}
 
 
@@ -57,7 +58,7 @@ def test_the_r700s_placement(stride: int) -> None:
     found = exchange(R700, 64, stride, 4)
     for thread in range(64):
         for index in range(0, stride, 4):
-            bank, offset = r700_place(thread, stride, index)
+            bank, offset = thread % 4, thread // 4 * stride + index  # offset in dwords
             flat = (offset // 4 * 4 + bank) * 4  # entries of 4 dwords, neighbouring banks side by side
             assert [found.offset(thread, index + k) for k in range(4)] == [flat + k for k in range(4)]
 

@@ -31,7 +31,7 @@ needs_clang = pytest.mark.skipif(compiler.missing("sm_70") is not None, reason=s
 
 
 def using(registers: int, local_bytes: int = 0, spilled: int = 0, scratch: int = 0, source: str = "ptxas") -> Resources:
-    return Resources("f", registers, 0, local_bytes, scratch, spilled, 0, 0, source)
+    return Resources("f", registers, 0, local_bytes, scratch, spilled, 0, source)
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_out_of_order_queues_of_arrays(device, counted):
 
 def test_parts_of_one_buffer(device, counted):
     """Arrays over one buffer, over two sub-buffers, and over two objects of one buffer may overlap."""
-    step = max(device.profile.base_alignment, 4) // 4
+    step = max(device.cl.mem_base_addr_align // 8, 4) // 4
     start = np.arange(4 * step, dtype=np.int32)
     flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
     for at in (2, 2, 2, 1, 1, 1, 0, 0, 0, 2, 1, 0):
@@ -86,7 +86,7 @@ def test_parts_of_one_buffer(device, counted):
 
 def test_a_part_and_its_whole_buffer(device, counted):
     """A recording of two Arrays on one buffer is not repeated if the first is on a shorter part with the same start."""
-    step = max(device.profile.base_alignment, 4) // 4
+    step = max(device.cl.mem_base_addr_align // 8, 4) // 4
     whole = cl.array.to_device(device.queue, np.arange(2 * step, dtype=np.int32)).base_data
     first = cl.array.Array(device.queue, step, np.int32, data=whole)
     part = cl.array.Array(device.queue, step, np.int32, data=whole.get_sub_region(0, step * 4))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -17,8 +19,15 @@ from pydp.errors import InvalidArgument, OutOfResources
 from pydp.runtime.drivers.devices import Device
 from pydp.runtime.memory import host_memory
 from pydp.runtime.memory import scratch as module
-from pydp.runtime.memory.scratch import give, scratch, take
+from pydp.runtime.memory.scratch import give, take
 from pydp.runtime.programs.program import kernel
+
+
+@contextlib.contextmanager
+def scratch(device: Device, queue: cl.CommandQueue, nbytes: int) -> Iterator[cl.Buffer]:
+    buffer = take(device, queue, nbytes)
+    yield buffer
+    give(buffer)
 
 
 @pytest.fixture

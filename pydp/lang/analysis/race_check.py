@@ -208,7 +208,7 @@ def check(trace: LaunchTrace, arrays: Collection[str]) -> None:
         located = [one for access, number in accesses if (one := _locate(access, number, trace)) is not None]
         race = find_race(located, LaneOrder(sample.group_number, sample.by_group, True))
         if race is not None:
-            raise _error(race, sample, launch)
+            raise _error(race, sample)
 
 
 def _locate(access: Access, interval: int, trace: LaunchTrace) -> LocatedAccess | None:
@@ -249,7 +249,7 @@ def _index(access: Access, lane: int) -> list[int]:
     return [int(values[lane] if values.ndim else values) for values in found]
 
 
-def _error(race: Race, sample: Sample, launch: LaunchValues) -> VectorError:
+def _error(race: Race, sample: Sample) -> VectorError:
     first, second = race.first.access, race.second.access
     name, other_name = first.array.name, second.array.name
     other = "it" if name == other_name else f"{other_name}{_index(second, race.other)}, the same element,"

@@ -12,7 +12,6 @@ from pydp.runtime.device.quirks import Quirks, version_of
 
 _FMA, _DENORMALS, _ROUNDED_DIVIDE = 1 << 5, 1, 1 << 7  # bits of CL_DEVICE_SINGLE_FP_CONFIG
 _SMALL_L2 = 512 << 10  # bytes; nearly every GPU has at least this much
-_ACQ_REL, _DEVICE_SCOPE = 1 << 1, 1 << 5  # bits of CL_DEVICE_ATOMIC_*_CAPABILITIES
 _FINE_GRAIN_BUFFERS = 1 << 1  # bit of CL_DEVICE_SVM_CAPABILITIES
 
 
@@ -33,7 +32,6 @@ class Profile:
     local_bytes: int
     global_bytes: int
     max_allocation: int
-    base_alignment: int
     cache_line: int
     l1_bytes: int
     l2_bytes: int
@@ -50,7 +48,6 @@ class Profile:
     fp64: bool
     denormals: bool
     int64_atomics: bool
-    device_scope_atomics: bool
     shares_host_memory: bool
     group_progress: bool
     loop_limit: int | None
@@ -154,7 +151,6 @@ def _sizes(reader: _Reader, kind: str) -> None:
     reader.query("local_bytes", "local_mem_size", 0)
     reader.query("global_bytes", "global_mem_size", 0)
     reader.query("max_allocation", "max_mem_alloc_size", 0)
-    reader.query("base_alignment", "mem_base_addr_align", 1024, lambda bits: max(1, int(bits) // 8))
 
 
 def _caches(reader: _Reader, kind: str) -> None:
@@ -206,16 +202,13 @@ def _vectors(reader: _Reader, kind: str) -> None:
 def _abilities(reader: _Reader, kind: str) -> None:
     quirks = reader.quirks
     extensions = reader.put("extensions", frozenset(str(reader.ask("extensions", "")).split()), "driver")
-    version = reader.put("cl_c_version", _c_version(reader), "driver: OpenCL C versions")
+    reader.put("cl_c_version", _c_version(reader), "driver: OpenCL C versions")
     config = int(reader.ask("single_fp_config", 0))
     reader.put("fp16", "cl_khr_fp16" in extensions, "driver: extensions")
     reader.put("fp64", "cl_khr_fp64" in extensions or bool(reader.ask("double_fp_config", 0)), "driver: extensions")
     reader.put("denormals", bool(config & _DENORMALS), "driver: single_fp_config")
     both = {"cl_khr_int64_base_atomics", "cl_khr_int64_extended_atomics"} <= extensions
     reader.put("int64_atomics", both, "driver: extensions")
-    orders = int(reader.ask("atomic_memory_capabilities", 0)) & int(reader.ask("atomic_fence_capabilities", 0))
-    scoped = version >= (3, 0) and bool(orders & _ACQ_REL) and bool(orders & _DEVICE_SCOPE)
-    reader.put("device_scope_atomics", scoped, "driver: atomic capabilities")
     shares = bool(reader.ask("host_unified_memory", 0)) and not quirks.is_simulator
     reader.put("shares_host_memory", shares, "driver: host_unified_memory")
     # PoCL's devices on other machines have only coarse-grained memory.

@@ -1,7 +1,8 @@
 """Scratch memory: reusable buffers from one pool per queue.
 
-    with scratch(device, queue, nbytes) as buffer:
-        ... enqueue kernels that use buffer on queue ...
+    buffer = take(device, queue, nbytes)
+    ... enqueue kernels that use buffer on queue ...
+    give(buffer)
 
 Commands on an in-order queue run in sequence, so a buffer can be reused as soon as its last use is enqueued. On an
 out-of-order queue, it can be reused when the event passed to `give` is complete. A pool is released with its queue. A
@@ -10,9 +11,7 @@ buffer in use refers to its pool.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydp.errors import InvalidArgument, OutOfResources
 from pydp.runtime.memory.queue_state import QueueMemory, state_of
@@ -183,13 +182,3 @@ def give(buffer: cl.Buffer, event: cl.Event | None = None) -> None:
 
         event = pyopencl.enqueue_marker(queue)
     pool.give(buffer, size, event)
-
-
-@contextlib.contextmanager
-def scratch(device: DeviceCore, queue: cl.CommandQueue, nbytes: int) -> Iterator[Any]:
-    """Context manager: a buffer of at least `nbytes` for commands that the block enqueues on `queue`."""
-    buffer = take(device, queue, nbytes)
-    try:
-        yield buffer
-    finally:
-        give(buffer)
