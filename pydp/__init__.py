@@ -6,17 +6,10 @@ Each public name is imported on first use. ``import pydp`` is therefore fast and
 from __future__ import annotations
 
 import importlib
-import os
-import threading
+import sys
 from typing import Any
 
-import pydp.runtime.forks as _forks  # noqa: F401 - from now on, forks are detected
-
-# Held by an import of a public name. A fork waits for it: an import that another thread has begun never ends in the
-# child, where the same import would then wait for ever.
-_imports = threading.RLock()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_imports.acquire, after_in_parent=_imports.release, after_in_child=_imports.release)
+import pydp.runtime.forks as _forks  # from now on, forks are detected
 
 _HOMES = {
     "Device": "pydp.runtime.drivers.devices",
@@ -152,11 +145,20 @@ def __getattr__(name: str) -> Any:
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'pydp' has no attribute {name!r}")
-    with _imports:
-        module = importlib.import_module(home)
+    if _forks.is_lost() and _is_importing(home):
+        _forks.raise_if_lost()
+    module = importlib.import_module(home)
     value = module if home == f"pydp.{name}" else getattr(module, name)
     globals()[name] = value
     return value
+
+
+def _is_importing(home: str) -> bool:
+    """Whether the import of a module may have to wait for another import of pydp. If another thread had begun that
+    before a fork, it never ends in the child."""
+    specs = {name: module.__spec__ for name, module in list(sys.modules.items()) if name.startswith("pydp.")}
+    importing = {name for name, spec in specs.items() if getattr(spec, "_initializing", False)}
+    return bool(importing) and (home not in specs or home in importing)
 
 
 def __dir__() -> list[str]:

@@ -21,8 +21,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import inspect
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -393,7 +394,7 @@ def recorded(
                     return result
             elif known is None and seen_before(device, key):
                 return _record(functools.partial(function, *args, **named), device, key, arrays)
-        check_memory((*args, *named.values()))
+        check_memory({**dict(enumerate(args)), **named}, functools.partial(_name_of, function))
         if _current.recorder is None:
             return function(*args, **named)
         # This call runs in a finalizer or a signal handler that interrupts a call which is about to begin; the recorder
@@ -407,15 +408,30 @@ def recorded(
     return repeated
 
 
-def check_memory(values: Iterable[Any]) -> None:
+def check_memory(named: Mapping[Any, Any], name_of: Callable[[Any], str] = str) -> None:
     """Raise InvalidArgument if a pyopencl Array among the arguments of a call has been released, whatever the argument:
     comparing such an array with an option, or printing it, would use its memory. Raises NoUsableDevice in a child
-    process that must not use its driver."""
-    for value in values:
+    process that must not use its driver. name_of: returns the name of an argument for its key in `named`."""
+    for key, value in named.items():
         for one in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(one, cl_array.Array):
                 raise_if_lost()
-                check_alive(one.base_data, one.context, "a pyopencl Array")
+                try:
+                    check_alive(one.base_data, one.context, "a pyopencl Array")
+                except InvalidArgument as error:
+                    raise InvalidArgument(f"{name_of(key)}: {error}") from None
+
+
+def _name_of(function: Callable[..., Any], key: int | str) -> str:
+    """The name of an argument, by its position or keyword."""
+    if isinstance(key, str):
+        return key
+    for at, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if parameter.kind == parameter.VAR_POSITIONAL:
+            return f"argument {key - at}"
+        if at == key:
+            return parameter.name
+    return f"argument {key}"
 
 
 def seen_before(device: Device, key: Hashable) -> bool:

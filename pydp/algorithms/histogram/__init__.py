@@ -72,7 +72,7 @@ def histogram(
     array([0, 2, 1])
     """
     density = density is not None and switch(density, "density")
-    check_memory((bins, range))
+    check_memory({"bins": bins, "range": range})
     x = normal_input("x", x)
     wait_on_host(wait_for, bins, range)
     dtype, named = _accepted(x.dtype), {"device": device, "queue": queue, "wait_for": wait_for}
