@@ -7,6 +7,7 @@ exception, so ``except ValueError`` and ``except MemoryError`` work as in NumPy.
 
 from __future__ import annotations
 
+import dataclasses
 import reprlib
 from typing import Any
 
@@ -44,19 +45,25 @@ class _Values(reprlib.Repr):
     def __init__(self) -> None:
         super().__init__()
         self.maxlist = self.maxtuple = self.maxdict = self.maxset = 12
-        self.maxstring = self.maxlong = self.maxother = 100
+        self.maxstring = self.maxlong = self.maxother = 200
+
+    def repr1(self, x: Any, level: int) -> str:  # reprlib finds methods by the names of classes, also of users' classes
+        return super().repr1(x, level) if type(x).__module__ == "builtins" else self.repr_instance(x, level)
 
     def repr_instance(self, x: Any, level: int) -> str:
+        if dataclasses.is_dataclass(x) and not isinstance(x, type):
+            texts = [f"{one.name}={self.repr1(getattr(x, one.name), level - 1)}" for one in dataclasses.fields(x)]
+            return f"{type(x).__name__}({', '.join(texts)})"
         if not is_on_device(x):
             return super().repr_instance(x, level)
-        return f"<{type(x).__name__} of shape {tuple(map(int, x.shape))} and dtype {x.dtype}>"
+        return f"<{type(x).__name__} of shape {tuple(x.shape)} and dtype {x.dtype}>"
 
 
 def shown(value: object) -> str:
     """Any value for an error message: its repr(), shortened if it is long. Arrays of devices: without elements."""
     try:
         return _values.repr(value)
-    except ValueError:  # Python limits the digits of an integer as text
+    except Exception:  # also ValueError: Python limits the digits of an integer as text
         return f"a value of type {type(value).__name__}"
 
 

@@ -413,7 +413,8 @@ def check_memory(named: Mapping[Any, Any], name_of: Callable[[Any], str] = str) 
     comparing such an array with an option, or printing it, would use its memory. Raises NoUsableDevice in a child
     process that must not use its driver. name_of: returns the name of an argument for its key in `named`."""
     for key, value in named.items():
-        for one in value if isinstance(value, (list, tuple)) else (value,):
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else (value,)
+        for one in inner if len(inner) <= _MOST_ITEMS else ():  # longer sequences are data
             if isinstance(one, cl_array.Array):
                 raise_if_lost()
                 try:

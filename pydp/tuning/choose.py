@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from pydp.errors import InvalidArgument
+from pydp.errors import InvalidArgument, shown
 from pydp.model.family import Choice, Family, Problem, ProblemFound, SpecProbe, cached_plan, check_spec, forget
 from pydp.model.modelled import Provider, by_model, of_providers, untuned
 from pydp.runtime.drivers.devices import Device
@@ -75,7 +75,7 @@ def _of_caller(family: Family, device: Device, problem: Problem, spec: Any) -> C
 
 
 def _cannot_run(device: Device, spec: Any, why: str | None) -> InvalidArgument:
-    return InvalidArgument(f"spec: {why} (on {device.name!r}, with {spec!r})")
+    return InvalidArgument(f"spec: {why} (on {device.name!r}, with {shown(spec)})")
 
 
 def _why_not(family: Family, device: Device, problem: Problem, spec: Any) -> str | None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydp.errors import InvalidArgument, PydpError
+from pydp.errors import InvalidArgument, PydpError, shown
 from pydp.model.architectures import architecture_of
 from pydp.model.family import Family, Problem, forget
 from pydp.model.modelled import predicted, untuned
@@ -308,7 +308,7 @@ def mistyped(spec: Any) -> str | None:
     for name, value in fields_of(spec).items():
         hint = _hints(spec_type)[name]
         if not _fits(value, hint):
-            return f"{name} is {value!r}; {getattr(hint, '__name__', hint)} is accepted"
+            return f"{name} is {shown(value)}; {getattr(hint, '__name__', hint)} is accepted"
     return None
 
 

@@ -326,3 +326,51 @@ def long_expression(idx, out, a):
 def test_vectors_where_bits_or_speed_would_differ(lower, fn):
     made = translate(fn, 1, None, [FieldType(F32, 1), FieldType(F32, 1)])
     assert BY_LANE not in body(lower(made, unit_strides=unit(made)))
+
+
+def below_zero(idx, out, a):
+    out[idx] = a[max(np.uint32(idx[0]) - np.uint32(1), np.uint32(0))]
+
+
+def stored_below_zero(idx, out, a):
+    out[max(np.uint32(idx[0]) - np.uint32(1), np.uint32(0))] = a[idx]
+
+
+def far_product(idx, out, a):
+    out[idx] = a[min(np.int32(idx[0]) * np.int32(100000000), np.int32(7))]
+
+
+def half_of_a_sum(idx, out, a):
+    out[idx] = a[(np.int32(idx[0]) + np.int32(2147483647)) // np.int32(2) - np.int32(1073741824) + np.int32(5)]
+
+
+def long_loop(idx, out, a):
+    total = 0.0
+    for k in range(np.uint32(idx[0]) // np.uint32(64)):
+        total += a[k]
+    out[idx] = total
+
+
+@pytest.mark.parametrize("fn", [below_zero, stored_below_zero, far_product, half_of_a_sum, long_loop])
+def test_operands_that_wrap(device, lower, fn):
+    """An integer that wraps before it is compared or divided: its bounds say nothing about the result."""
+    for size in (40, 64, 200):
+        check(device, lower, fn, [(size,), (size,)], (size,), group=(64,))
+
+
+def scaled_number(idx, out, a, s):
+    out[idx] = a[3 * idx[0] + s] + a[(np.int64(idx[0]) * 4 + s) // 4] + a[min(idx[0] + s, 9)]
+
+
+def stored_far(idx, out, a, s):
+    out[idx[0] + s] = a[idx] + a[s - 3 * idx[0]]
+
+
+@pytest.mark.parametrize("fn", [scaled_number, stored_far])
+@pytest.mark.parametrize("number", [-(2**63), -(2**63) + 3, 2**63 - 1, 2**62, -(2**62), 2**48, 2**40, 0, 5])
+def test_numbers_near_the_ends_of_64_bits(device, lower, fn, number):
+    """Bounds are computed without overflow; numbers beyond 2**48 are tested before."""
+    arrays = [np.full(200, -99, F32), np.arange(200, dtype=F32)]
+    types = [FieldType(F32, 1), FieldType(F32, 1), NumberType(np.dtype(np.int64), False)]
+    made = translate(fn, 1, (64,), types, np.int64)
+    device_and_host(device, lower(made, unit_strides=unit(made)), made, arrays, (200,), None, parameters={2: number})

@@ -21,7 +21,7 @@ computed only from weak numbers.
    weak integers in 32 bits if only the low bits are needed, or if the arguments and extents of a launch prove that the
    values fit into 32 bits (see `lang.analysis.integer_ranges`). The results are the same, so one or two kernels serve
    all values of an argument. int(x) of a float is exact if the result fits the index type, and
-   if a 64-bit integer is made of it: by a store, or in integer arithmetic with one.
+   if a 64-bit integer or a float64 is made of it: by a store, or in arithmetic with one.
    Weak floats are float32, or float64 together with float64. A variable that holds only weak floats is stored as
    float64 if any use of it needs float64.
 4. A boolean with a number counts as a weak integer; bool & bool is bool, bool + bool is an integer.

@@ -224,13 +224,13 @@ class IntervalWriter:
                 others.append(test.text)
             elif test.end is None:  # rest + step * counter >= 0
                 if step > 0:
-                    lows.append(ranges.divide(Bound(size - 1).plus(rest, -1), size).text)
+                    lows.append(ranges.divide(Bound.of(size - 1).plus(rest, -1), size).text)
                 else:
-                    ends.append(ranges.divide(rest, size).plus(Bound(1)).text)
+                    ends.append(ranges.divide(rest, size).plus(Bound.of(1)).text)
             elif step > 0:  # rest + step * counter < end
-                ends.append(ranges.divide(test.end.plus(rest, -1).plus(Bound(size - 1)), size).text)
+                ends.append(ranges.divide(test.end.plus(rest, -1).plus(Bound.of(size - 1)), size).text)
             else:
-                lows.append(ranges.divide(rest.plus(test.end, -1), size).plus(Bound(1)).text)
+                lows.append(ranges.divide(rest.plus(test.end, -1), size).plus(Bound.of(1)).text)
         end = f"max(0L, {_chain('min', ends)})"
         end = self.block.temporary(loop.c_type, f"{' && '.join(others)} ? {end} : 0L" if others else end)
         if not lows:
@@ -264,13 +264,13 @@ class IntervalWriter:
         """The conditions that all lanes of the block are in the group and, if it matters, in the grid."""
         layout, tests = self.layout, []
         for axis, span in enumerate(layout.spans):
-            last = local_index(axis, loop is not None and axis == loop.axis).plus(Bound(span - 1))
+            last = local_index(axis, loop is not None and axis == loop.axis).plus(Bound.of(span - 1))
             if layout.clipped:
                 if span > 1:
                     tests.append(Test(last, Bound(f"(long)count_{axis}")))
                 continue
             if axis == len(layout.group) - 1 and not layout.whole:
-                tests.append(Test(last, Bound(layout.columns)))
+                tests.append(Test(last, Bound.of(layout.columns)))
             if self.stores:
                 tests.append(Test(last.plus(Bound(f"(long)base_{axis}")), Bound(f"(long)end_{axis}")))
         return tests

@@ -1,27 +1,42 @@
 """Bounds of index expressions over all lanes of a block and all iterations of its loops, as C text for its start.
 
-The tests of these bounds decide which blocks need guards at their accesses. Bounds are computed in 64 bits, so an
-index that wraps is never considered in bounds. An index without known bounds is guarded at the access.
+The tests of these bounds decide which blocks need guards at their accesses. Bounds are computed in 64 bits without
+overflow, so an index that wraps is never considered in bounds: sums and products keep the true value, and operations
+whose result depends on more than the low bits of an operand (`min`, division, bounds of loops) have a test that the
+operand did not wrap. An index without known bounds is guarded at the access.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from pydp.lang import ir
 from pydp.lang.ir.visit import Visitor
 from pydp.lang.opencl.vector.values import KernelContext, StripValue
 
+_INDEX_BITS = 32  # of indexes and extents in kernels with 32-bit indexes
+_LARGE_BITS = 48  # of other integers of 64 bits, by a test
+_MOST_BITS = 61  # of bounds; larger ones are not computed
+
 
 class Bound(NamedTuple):
     """A 64-bit integer: `rest` (C text of type long, or a number) plus `step` times `counter`, the lane index that the
-    innermost loop over blocks counts. fixed: `rest` is the same in all iterations of that loop."""
+    innermost loop over blocks counts. bits: its magnitude is at most 2**bits. fixed: `rest` is the same in all
+    iterations of that loop."""
 
     rest: str | int
     step: int = 0
     counter: str = ""
+    bits: int = _LARGE_BITS
     fixed: bool = True
+
+    @classmethod
+    def of(cls, number: int) -> Bound:
+        """A constant."""
+        return cls(number, bits=abs(number).bit_length())
 
     @property
     def number(self) -> int | None:
@@ -46,22 +61,22 @@ class Bound(NamedTuple):
             rest = other.rest
         else:
             rest = f"({_long(self.rest)} {'+' if sign > 0 else '-'} {_long(other.rest)})"
-        step = self.step + sign * other.step
-        return Bound(rest, step, self.counter or other.counter, self.fixed and other.fixed)
+        step, bits = self.step + sign * other.step, max(self.bits, other.bits) + 1
+        return Bound(rest, step, self.counter or other.counter, bits, self.fixed and other.fixed)
 
     def times(self, factor: Bound) -> Bound:
         """The product."""
-        by = factor.number
+        by, bits = factor.number, self.bits + factor.bits
         if by is None:
-            return written("({} * {})", self, factor)
+            return written("({} * {})", self, factor)._replace(bits=bits)
         rest = self.rest * by if isinstance(self.rest, int) else f"({self.rest} * {by}L)"
-        return Bound(rest, self.step * by, self.counter, self.fixed)
+        return Bound(rest, self.step * by, self.counter, bits, self.fixed)
 
 
 def written(form: str, *bounds: Bound) -> Bound:
-    """The bound with the C text `form`, in which each {} is the text of one of `bounds`."""
+    """The bound with the C text `form`, in which each {} is one of `bounds`. Its magnitude is one of theirs."""
     fixed = all(bound.fixed and not bound.step for bound in bounds)
-    return Bound(form.format(*(bound.text for bound in bounds)), fixed=fixed)
+    return Bound(form.format(*(bound.text for bound in bounds)), bits=max(one.bits for one in bounds), fixed=fixed)
 
 
 class Range(NamedTuple):
@@ -128,12 +143,25 @@ class Ranges(Visitor):
             bound = self._at_start(expr)
             return Range(bound, bound)
         found: Range | None = self.visit(expr)
-        return found
+        return None if found is None or max(found.low.bits, found.high.bits) > _MOST_BITS else found
+
+    def whole(self, expr: ir.Expr) -> Range | None:
+        """The bounds of an expression, with tests that it has not wrapped."""
+        bounds = self.of(expr)
+        if bounds is None or isinstance(expr, (*ir.INDEXES, ir.Const)) or self._is_entry(expr):
+            return bounds
+        ends, small = np.iinfo(expr.dtype), expr.dtype.itemsize < 8
+        if small or expr.dtype.kind == "u":
+            self._at_least(bounds.low, int(ends.min))
+        if small:
+            self.tests[Test(bounds.high, Bound.of(int(ends.max) + 1))] = None
+        return bounds
 
     def proves_inside(self, array: ir.GlobalArray, axis: int, index: ir.Expr) -> bool:
         """Whether an index is in bounds under `tests`, which get its bounds."""
         bounds = self.of(index)
-        return bounds is not None and self._require(bounds, Bound(f"{self.kernel.names[array.name, None]}_e{axis}"))
+        extent = Bound(f"(long){self.kernel.names[array.name, None]}_e{axis}")
+        return bounds is not None and self._require(bounds, extent)
 
     def keeps_left(self, expr: ir.Binary) -> bool:
         """Whether an index modulo an extent equals the index under `tests` (periodic boundaries).
@@ -152,10 +180,23 @@ class Ranges(Visitor):
 
     def _require(self, bounds: Range, extent: Bound) -> bool:
         """Add the tests that `bounds` are inside [0, extent)."""
-        if bounds.low.number is None or bounds.low.number < 0:
-            self.tests[Test(bounds.low)] = None
+        self._at_least(bounds.low, 0)
         self.tests[Test(bounds.high, extent)] = None
         return True
+
+    def _at_least(self, bound: Bound, least: int) -> None:
+        if bound.number is None or bound.number < least:
+            self.tests[Test(bound.plus(Bound.of(-least)))] = None
+
+    def _limited(self, bound: Bound, dtype: np.dtype[Any]) -> Bound:
+        """A value of this type. Tests limit one of 64 bits, so that sums and products of it do not overflow."""
+        if dtype.itemsize < 8:
+            return bound._replace(bits=_INDEX_BITS)
+        if isinstance(bound.rest, str):
+            rest = bound._replace(step=0, bits=_MOST_BITS)
+            self._at_least(rest, 0 if dtype.kind == "u" else -(1 << _LARGE_BITS))
+            self.tests[Test(rest, Bound.of(1 << _LARGE_BITS))] = None
+        return bound
 
     def _at_start(self, expr: ir.Expr) -> Bound:
         """The value of a scalar at the start of the block. Variables and the loop's own index may differ by block."""
@@ -164,7 +205,7 @@ class Ranges(Visitor):
         moves = any(
             isinstance(part, ir.Read) or (isinstance(part, indexes) and part.axis == self.axis) for part in parts
         )
-        return Bound(f"(long)({self._entry(expr).texts[0]})", fixed=not moves)
+        return self._limited(Bound(f"(long)({self._entry(expr).texts[0]})", fixed=not moves), expr.dtype)
 
     def _is_entry(self, expr: ir.Expr) -> bool:
         """Whether the expression is a scalar that keeps its value from the start of the block to its end."""
@@ -188,7 +229,7 @@ class Ranges(Visitor):
         return None
 
     def on_const(self, expr: ir.Const) -> Range | None:
-        return Range(Bound(int(expr.value)), Bound(int(expr.value))) if expr.dtype.kind in "iu" else None
+        return Range(Bound.of(int(expr.value)), Bound.of(int(expr.value))) if expr.dtype.kind in "iu" else None
 
     def on_read(self, expr: ir.Read) -> Range | None:
         name = expr.variable.name
@@ -210,32 +251,33 @@ class Ranges(Visitor):
         loop = self.loops.get(name)
         if loop is None or not isinstance(loop.step, ir.Const):
             return None
-        start, stop = self.of(loop.start), self.of(loop.stop)
+        start, stop = self.whole(loop.start), self.whole(loop.stop)
         if start is None or stop is None:
             return None
         if int(loop.step.value) > 0:
-            return Range(start.low, stop.high.plus(Bound(-1)))
-        return Range(stop.low.plus(Bound(1)), start.high)
+            return Range(start.low, stop.high.plus(Bound.of(-1)))
+        return Range(stop.low.plus(Bound.of(1)), start.high)
 
     def on_local_index(self, expr: ir.LocalIndex) -> Range:
-        return self._index(0, expr.axis)
+        return self._index(Bound.of(0), expr.axis)
 
     def on_global_index(self, expr: ir.GlobalIndex) -> Range:
-        return self._index(f"(long)base_{expr.axis}", expr.axis)
+        return self._index(self._limited(Bound(f"(long)base_{expr.axis}"), expr.dtype), expr.axis)
 
-    def _index(self, base: str | int, axis: int) -> Range:
-        low = local_index(axis, axis == self.axis).plus(Bound(base))
-        return Range(low, low.plus(Bound(self.kernel.layout.spans[axis] - 1)))
+    def _index(self, base: Bound, axis: int) -> Range:
+        low = local_index(axis, axis == self.axis).plus(base)
+        return Range(low, low.plus(Bound.of(self.kernel.layout.spans[axis] - 1)))
 
     def on_binary(self, expr: ir.Binary) -> Range | None:
-        left, right = self.of(expr.left), self.of(expr.right)
         if expr.dtype.kind not in "iu" or expr.dtype.itemsize < 4:
             return None
+        left = self.whole(expr.left) if expr.op == "floordiv" else self.of(expr.left)
+        right = self.whole(expr.right) if expr.op == "mod" else self.of(expr.right)
         divisor = int(expr.right.value) if isinstance(expr.right, ir.Const) else None
         if expr.op == "mod" and right is not None:
             return self._modulo(divisor, right)
         if expr.op == "and" and divisor is not None and divisor >= 0:
-            return Range(Bound(0), Bound(divisor))
+            return Range(Bound.of(0), Bound.of(divisor))
         if left is None or right is None:
             return None
         if expr.op == "add":
@@ -250,8 +292,8 @@ class Ranges(Visitor):
 
     def _modulo(self, divisor: int | None, size: Range) -> Range | None:
         if divisor is not None:
-            return Range(Bound(0), Bound(divisor - 1)) if divisor > 0 else None
-        low, high = size.low.plus(Bound(1)), size.high.plus(Bound(-1))
+            return Range(Bound.of(0), Bound.of(divisor - 1)) if divisor > 0 else None
+        low, high = size.low.plus(Bound.of(1)), size.high.plus(Bound.of(-1))
         return Range(written("min(0L, {})", low), written("max(0L, {})", high))
 
     def divide(self, bound: Bound, divisor: int) -> Bound:
@@ -259,13 +301,13 @@ class Ranges(Visitor):
         if divisor == 1:
             return bound
         if bound.number is not None:
-            return Bound(bound.number // divisor)
+            return Bound.of(bound.number // divisor)
         self.kernel.helpers.add(("floordiv", "long"))
         return written(f"lane_floordiv_long({{}}, {divisor}L)", bound)
 
     def on_unary(self, expr: ir.Unary) -> Range | None:
         inner = self.of(expr.value) if expr.op == "neg" and expr.dtype.kind == "i" else None
-        return None if inner is None else Range(Bound(0).plus(inner.high, -1), Bound(0).plus(inner.low, -1))
+        return None if inner is None else Range(Bound.of(0).plus(inner.high, -1), Bound.of(0).plus(inner.low, -1))
 
     def on_cast(self, expr: ir.Cast) -> Range | None:
         if not (expr.dtype.kind in "iu" and expr.value.dtype.kind in "iu"):
@@ -277,14 +319,13 @@ class Ranges(Visitor):
         if expr.name not in ("minimum", "maximum") or expr.dtype.kind not in "iu":
             return None
         pick = "min" if expr.name == "minimum" else "max"
-        return self._picked(expr.values[0], expr.values[1], pick, pick)
+        return self._picked(self.whole(expr.values[0]), self.whole(expr.values[1]), pick, pick)
 
     def on_select(self, expr: ir.Select) -> Range | None:
-        return self._picked(expr.yes, expr.no, "min", "max")
+        return self._picked(self.of(expr.yes), self.of(expr.no), "min", "max")
 
-    def _picked(self, one: ir.Expr, other: ir.Expr, lowest: str, highest: str) -> Range | None:
+    def _picked(self, first: Range | None, second: Range | None, lowest: str, highest: str) -> Range | None:
         """The lower or the higher bounds of two expressions."""
-        first, second = self.of(one), self.of(other)
         if first is None or second is None:
             return None
         return Range(_pick(lowest, first.low, second.low), _pick(highest, first.high, second.high))
@@ -293,7 +334,7 @@ class Ranges(Visitor):
 def local_index(axis: int, looped: bool) -> Bound:
     """The first local index of a block along an axis; looped: the innermost loop over blocks goes along it."""
     name = f"local_{axis}"
-    return Bound(0, 1, name) if looped else Bound(f"(long){name}")
+    return Bound(0, 1, name, _INDEX_BITS) if looped else Bound(f"(long){name}", bits=_INDEX_BITS)
 
 
 def _product(left: Range, right: Range) -> Range | None:
@@ -313,7 +354,7 @@ def _pick(which: str, first: Bound, second: Bound) -> Bound:
     if first == second:
         return first
     if first.number is not None and second.number is not None:
-        return Bound(min(first.number, second.number) if which == "min" else max(first.number, second.number))
+        return Bound.of(min(first.number, second.number) if which == "min" else max(first.number, second.number))
     return written(f"{which}({{}}, {{}})", first, second)
 
 
