@@ -162,9 +162,9 @@ def test_stopping_where_another_process_came_to_its_end(toys: Any, monkeypatch: 
 
 
 def test_a_journal_stays_where_its_result_cannot_be_kept(toys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    settle = store.Store.settle
+    replace = store.Store.replace_class
     monkeypatch.setattr(
-        store.Store, "settle", lambda self, *words: self.path.parent.name != "tuned" and settle(self, *words)
+        store.Store, "replace_class", lambda self, *words: self.path.parent.name != "tuned" and replace(self, *words)
     )
     assert not tune(toy.double, X, device=toys, budget=20).kept
     tried = tuner.journal_of(tuned.store_of(toys)).trials(SHAPE)
