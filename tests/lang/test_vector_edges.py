@@ -374,3 +374,15 @@ def test_numbers_near_the_ends_of_64_bits(device, lower, fn, number):
     types = [FieldType(F32, 1), FieldType(F32, 1), NumberType(np.dtype(np.int64), False)]
     made = translate(fn, 1, (64,), types, np.int64)
     device_and_host(device, lower(made, unit_strides=unit(made)), made, arrays, (200,), None, parameters={2: number})
+
+
+def remainder_of_any(idx, out, a, s):
+    out[idx] = a[(idx[0] * s // 8) % 16] + a[(idx[0] * s) & 7]
+
+
+def test_operands_without_influence_add_no_test(device, lower):
+    types = [FieldType(F32, 1), FieldType(F32, 1), NumberType(np.dtype(np.int64), False)]
+    made = translate(remainder_of_any, 1, (64,), types, np.int64)
+    text = body(lower(made, unit_strides=unit(made)))
+    tests = [line for line in text.splitlines() if "max(0L" in line]
+    assert tests and not any("p0_s" in line for line in tests)

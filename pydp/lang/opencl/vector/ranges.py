@@ -159,9 +159,7 @@ class Ranges(Visitor):
 
     def proves_inside(self, array: ir.GlobalArray, axis: int, index: ir.Expr) -> bool:
         """Whether an index is in bounds under `tests`, which get its bounds."""
-        bounds = self.of(index)
-        extent = Bound(f"(long){self.kernel.names[array.name, None]}_e{axis}")
-        return bounds is not None and self._require(bounds, extent)
+        return self._require(index, Bound(f"(long){self.kernel.names[array.name, None]}_e{axis}"))
 
     def keeps_left(self, expr: ir.Binary) -> bool:
         """Whether an index modulo an extent equals the index under `tests` (periodic boundaries).
@@ -175,11 +173,16 @@ class Ranges(Visitor):
             size = self._assigned[size.variable.name][0].value
         if not isinstance(size, ir.ArrayExtent | ir.GridExtent) or self.kernel.variances.of(expr.left).step is None:
             return False
-        bounds = self.of(expr.left)
-        return bounds is not None and self._require(bounds, self._at_start(size))
+        return self._require(expr.left, size)
 
-    def _require(self, bounds: Range, extent: Bound) -> bool:
-        """Add the tests that `bounds` are inside [0, extent)."""
+    def _require(self, index: ir.Expr, end: ir.Expr | Bound) -> bool:
+        """Add the tests that an index is inside [0, end); without known bounds, none."""
+        before = dict(self.tests)
+        bounds = self.of(index)
+        if bounds is None:
+            self.tests = before
+            return False
+        extent = end if isinstance(end, Bound) else self._at_start(end)
         self._at_least(bounds.low, 0)
         self.tests[Test(bounds.high, extent)] = None
         return True
@@ -271,13 +274,13 @@ class Ranges(Visitor):
     def on_binary(self, expr: ir.Binary) -> Range | None:
         if expr.dtype.kind not in "iu" or expr.dtype.itemsize < 4:
             return None
-        left = self.whole(expr.left) if expr.op == "floordiv" else self.of(expr.left)
-        right = self.whole(expr.right) if expr.op == "mod" else self.of(expr.right)
         divisor = int(expr.right.value) if isinstance(expr.right, ir.Const) else None
-        if expr.op == "mod" and right is not None:
-            return self._modulo(divisor, right)
+        if expr.op == "mod":
+            return self._modulo(divisor, expr.right)
         if expr.op == "and" and divisor is not None and divisor >= 0:
             return Range(Bound.of(0), Bound.of(divisor))
+        left = self.whole(expr.left) if expr.op == "floordiv" else self.of(expr.left)
+        right = self.of(expr.right)
         if left is None or right is None:
             return None
         if expr.op == "add":
@@ -290,9 +293,12 @@ class Ranges(Visitor):
             return Range(self.divide(left.low, divisor), self.divide(left.high, divisor))
         return None
 
-    def _modulo(self, divisor: int | None, size: Range) -> Range | None:
+    def _modulo(self, divisor: int | None, right: ir.Expr) -> Range | None:
         if divisor is not None:
             return Range(Bound.of(0), Bound.of(divisor - 1)) if divisor > 0 else None
+        size = self.whole(right)
+        if size is None:
+            return None
         low, high = size.low.plus(Bound.of(1)), size.high.plus(Bound.of(-1))
         return Range(written("min(0L, {})", low), written("max(0L, {})", high))
 
