@@ -382,7 +382,9 @@ AHEAD = "next_k"  # in kernels that reduce a later partition while they scan one
 @pytest.mark.parametrize("dtype", ["int32", "float32"])
 def test_partitions_that_are_reduced_ahead(device, part, exclusive, dtype):
     """Their results have the bits of scans in place, where each work-group reduces its own partition."""
-    spec = {"mapping": "vector", "part": part, "vector": 16}
+    # Oclgrind 21.10 takes element 11 of a vector for uninitialized wherever a swizzle moves it: its check for undefined
+    # elements compares their index with the wrong constant.
+    spec = {"mapping": "vector", "part": part, "vector": 8 if device.profile.is_simulator else 16}
     skip_where_refused(device, "lookback", spec)
     units = device.profile.compute_units
     for n in (part * (units + 1), part * (units + 2) + 1, part * (2 * units + 3) - 1, part * 9):
