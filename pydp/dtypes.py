@@ -267,6 +267,23 @@ def natural_alignment(dtype: Any) -> int:
     return min(widest, dtype.itemsize & -dtype.itemsize, 8)
 
 
+def c_struct(members: Iterable[tuple[str, np.dtype]]) -> np.dtype:
+    """The record that a struct of these members is in OpenCL C. There, complex numbers and vectors are aligned to their
+    size; NumPy's ``align=True`` aligns them to one component.
+
+    >>> c_struct([("value", np.dtype(np.complex128)), ("index", np.dtype(np.int64))]).itemsize
+    32
+    """
+    offsets, end, widest = [], 0, 1
+    names, dtypes = zip(*members, strict=True)
+    for dtype in dtypes:
+        step = natural_alignment(dtype)
+        offsets.append(-(-end // step) * step)
+        end, widest = offsets[-1] + dtype.itemsize, max(widest, step)
+    itemsize = -(-end // widest) * widest
+    return np.dtype({"names": names, "formats": dtypes, "offsets": offsets, "itemsize": itemsize})
+
+
 def is_aligned(dtype: Any) -> bool:
     """False if `dtype` is a record with a misaligned member (in NumPy, most records without align=True).
 

@@ -19,6 +19,7 @@ from pydp.dtypes import (
     c_literal,
     c_member,
     c_name,
+    c_struct,
     check_supported,
     is_aligned,
     is_record,
@@ -318,3 +319,21 @@ def test_what_a_device_lacks() -> None:
         assert not lost_in_arrays(fine, _Plain)
     with pytest.raises(InvalidArgument, match="values: "):
         check_supported(object, _Plain, "values")
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(
+    ("members", "offsets", "itemsize"),
+    [
+        ([("a", "c16"), ("b", "i8")], [0, 16], 32),
+        ([("a", "i8"), ("b", "c16")], [0, 16], 32),
+        ([("a", "i1"), ("b", "c8"), ("c", "i2")], [0, 8, 16], 24),
+        ([("a", "f4"), ("b", "i8")], [0, 8], 16),
+        ([("a", "f2")], [0], 2),
+    ],
+)
+def test_layout_of_structs(members: list[tuple[str, str]], offsets: list[int], itemsize: int) -> None:
+    made = c_struct((name, np.dtype(kind)) for name, kind in members)
+    assert [made.fields[name][1] for name, _ in members] == offsets
+    assert made.itemsize == itemsize
+    assert is_aligned(made)

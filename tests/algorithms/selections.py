@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyopencl as cl
 import pytest
 
 import pydp
@@ -57,27 +58,44 @@ def skip_where_refused(device: Any, strategy: str, mapping: dict[str, Any]) -> N
 
 
 class Guarded:
-    """Replaces the memory of results: they start as bytes of 165, and so do 64 elements on each side of them."""
+    """Replaces the memory of results and scratch memory: it starts as bytes of 165, and so do 4096 more bytes behind
+    it, and in front of results on the host."""
+
+    SIDE = 64 * 64
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from pydp.runtime.memory import host_memory
+        from pydp.runtime import call
+        from pydp.runtime.memory import host_memory, storage
 
         self.made: list[tuple[np.ndarray, int, int]] = []
+        self.buffers: list[tuple[cl.CommandQueue, cl.Buffer, int]] = []
         monkeypatch.setattr(host_memory, "fresh", self._fresh)
+        monkeypatch.setattr(call, "take", self._take)
+        monkeypatch.setattr(storage, "take", self._take)
 
     def _fresh(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        side = 64 * 64
-        raw = np.full(nbytes + 2 * side + 64, 165, np.uint8)
-        start = side + -(raw.__array_interface__["data"][0] + side) % 64
+        raw = np.full(nbytes + 2 * self.SIDE + 64, 165, np.uint8)
+        start = self.SIDE + -(raw.__array_interface__["data"][0] + self.SIDE) % 64
         self.made.append((raw, start, start + nbytes))
         return raw[start : start + nbytes].view(dtype).reshape(shape)
 
+    def _take(self, device: Any, queue: cl.CommandQueue, nbytes: int) -> cl.Buffer:
+        """A buffer that no pool takes back."""
+        old = np.full(nbytes + self.SIDE, 165, np.uint8)
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR
+        self.buffers.append((queue, cl.Buffer(device.context, flags, hostbuf=old), nbytes))
+        return self.buffers[-1][1]
+
     def check(self, required: bool = True) -> None:
-        """Assert that nothing was written outside of results, and, if required, that there are any."""
+        """Assert that nothing was written outside of memory, and, if required, that there are results."""
         assert self.made or not required
         for raw, low, high in self.made:
             assert (raw[:low] == 165).all() and (raw[high:] == 165).all()
+        for queue, buffer, nbytes in self.buffers:
+            behind = np.empty(self.SIDE, np.uint8)
+            cl.enqueue_copy(queue, behind, buffer, src_offset=nbytes)
+            assert (behind == 165).all(), f"scratch memory of {nbytes} bytes"
 
     def written(self, at: int) -> int:
         """The number of bytes of result `at` up to the last one that was written."""

@@ -5,6 +5,7 @@ Memory around inputs and results must keep its bytes, and results are written to
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import warnings
 from collections.abc import Callable
@@ -134,6 +135,34 @@ def options_of(data: st.DataObject, algorithm: Algorithm, shape: tuple[int, ...]
     return found
 
 
+NUMBERS = [1, 2, 3, 4, 5, 8, 16, 32, 64, 100, 256, 1000, 1024, 4096]
+WORDS = {
+    "barriers": ["auto", "group", "subgroup", "wave"],
+    "mapping": ["simt", "vector"],
+    "strategy": ["lookback", "chained", "reduce_then_scan"],
+}
+
+
+def spec_of(data: st.DataObject, algorithm: Algorithm, args: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a specialization of the call; the device may refuse their values. Empty in two of three draws."""
+    if not algorithm.tunable or data.draw(st.integers(0, 2)):
+        return {}
+    default = pydp.explain(algorithm.function, *args, **options).facts.get("specialization")
+    if not dataclasses.is_dataclass(default):
+        return {}
+    names = st.sampled_from([one.name for one in dataclasses.fields(default)])
+    found: dict[str, Any] = {}
+    for name in data.draw(st.lists(names, min_size=1, max_size=3, unique=True)):
+        value = getattr(default, name)
+        if isinstance(value, bool):
+            found[name] = not value
+        elif isinstance(value, str):
+            found[name] = data.draw(st.sampled_from(WORDS.get(name, [value])))
+        else:
+            found[name] = data.draw(st.sampled_from([0, *NUMBERS]))
+    return found
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 @settings(max_examples=12)
 @given(data=st.data())
@@ -164,14 +193,21 @@ def test_any_call(device: Any, name: str, data: st.DataObject) -> None:
         memory, view = surrounded(data, want[0].values.shape, want[0].values.dtype)
         given_out = pydp.field(memory, device=device) if on_device else memory
         options["out"], old = view(given_out), memory.copy()
+    options["device"] = device
+    spec = spec_of(data, algorithm, args, options)
     with pytest.MonkeyPatch.context() as patch:
         guarded = Guarded(patch)
-        result = algorithm.function(*args, **options, device=device)
+        try:
+            result = algorithm.function(*args, **options, spec=spec) if spec else algorithm.function(*args, **options)
+        except (pydp.InvalidArgument, pydp.UnsupportedOnDevice) as error:
+            if not spec or not str(error).startswith("spec"):
+                raise
+            result = algorithm.function(*args, **options)
         if result is None:  # the first operand is changed in place
             result = operands[0]
             views[0](originals[0])[...] = want[0].values
         why = difference(hosts(result), want)
-        assert why is None, (why, dtype, [one.strides for one in operands], options)
+        assert why is None, (why, dtype, [one.strides for one in operands], options, spec)
         guarded.check(required=False)
     for memory, original in zip(memories, originals, strict=True):
         assert hosts(memory)[0].tobytes() == original.tobytes()

@@ -12,6 +12,7 @@ import pyopencl.array as cl_array
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from selections import Guarded
 
 import pydp
 
@@ -858,3 +859,29 @@ def test_complex_results_of_real_numbers(device: Any) -> None:
         assert got.dtype == np.complex64
     assert pydp.mean(x, dtype=np.complex64) == 49.5 and pydp.nansum(x, dtype=np.complex64) == 4950
     assert pydp.sum(x, dtype=np.complex64, where=x < 30) == 435
+
+
+@pytest.mark.parametrize("name", ["mean", "var", "argmax", "norm"])
+def test_parts_are_not_joined_in_one_launch(device: Any, name: str) -> None:
+    """Only kernels without hooks can do that: the results of the others were wrong."""
+    x = np.arange(100_000, dtype=np.float32)
+    with pytest.raises(pydp.InvalidArgument, match="joined is 256; 0 is accepted"):
+        getattr(pydp, name)(x, spec={"joined": 256, "part": 1000}, device=device)
+
+
+@pytest.mark.oclgrind
+@pytest.mark.parametrize("spec", [VECTORS, LANES], ids=["vector", "simt"])
+@pytest.mark.parametrize("shape", [(1000, 1), (200, 3)], ids=["rows", "columns"])
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128"])
+@pytest.mark.parametrize("name", ["argmax", "nanmin", "nanmean", "var"])
+def test_accumulators_in_memory_of_their_size(device: Any, name: str, dtype: str, shape: Any, spec: Any) -> None:
+    """A complex128 is aligned to 16 bytes in the kernels, and so are the accumulators that contain one."""
+    needs.dtype(device, dtype)
+    x = np.random.default_rng(1).integers(-4, 5, (*shape, 2)).astype(np.dtype(dtype).type(0).real.dtype)
+    x = x.view(dtype)[..., 0] if "complex" in dtype else x[..., 0]
+    with pytest.MonkeyPatch.context() as patch:
+        guarded = Guarded(patch)
+        got = getattr(pydp, name)(x, axis=0, spec={**spec, "height": 64}, device=device)
+        guarded.check()
+    want = getattr(np, name)(x, axis=0)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)

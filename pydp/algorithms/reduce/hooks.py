@@ -8,7 +8,7 @@ last one stores the results.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,19 +18,25 @@ from pydp.algorithms.iteration_budget import call_budget
 from pydp.algorithms.operators import Operator, complex_before, complex_nan, operator_text
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce.passes import Pass, by_columns, passes
-from pydp.algorithms.reduce.plan import UNBOUNDED, WITHOUT_HOOKS, Step, at_most, reads_on, rows_ahead, within_loops
+from pydp.algorithms.reduce.plan import within_loops
 from pydp.algorithms.reduce.policy import FAMILY, ReduceProblem, ReduceSpec, loads_early
-from pydp.dtypes import c_declarations, c_literal, c_name, check_kept_whole, check_supported, dtype_text
+from pydp.algorithms.reduce.steps import (
+    MANY_ROWS,
+    UNBOUNDED,
+    WITHOUT_HOOKS,
+    Step,
+    at_most,
+    make_step,
+    reads_on,
+    rows_ahead,
+)
+from pydp.dtypes import c_declarations, c_literal, c_name, c_struct, check_kept_whole, check_supported, dtype_text
 from pydp.errors import InvalidArgument
-from pydp.groups.barrier_plan import build_kernel, tree
 from pydp.model.family import cached_plan
 from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
-from pydp.runtime.programs.program import kernel
 from pydp.tuning.choose import Choice, choose
 from pydp.tuning.shape_class import size_class
-
-_MANY_ROWS = 1024  # fewer rows are not worth a kernel for their own number of elements
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ class Hooks:
     @property
     def accumulator(self) -> np.dtype:
         """The record of one accumulator in memory."""
-        return np.dtype([(name, dtype) for name, dtype, _ in self.members], align=True)
+        return c_struct((name, dtype) for name, dtype, _ in self.members)
 
     @property
     def indexed(self) -> bool:
@@ -130,12 +136,13 @@ def plan(
     steps, unit = [], 1
     for action in actions:
         one, other = (source, second) if action is actions[0] else (None, None)
-        steps.append(replace(_step(device, action, choice.spec, hooks, one, other, bounded), unit=unit))
+        params = _params(device, action, choice.spec, hooks, one, other, bounded)
+        steps.append(make_step(device, action, choice.spec, params, hooks.accumulator.itemsize, unit))
         unit *= action.part
     return HookedPlan(hooks, n, tuple(steps), False, choice, values or ())
 
 
-def _step(
+def _params(
     device: Any,
     action: Pass,
     spec: ReduceSpec,
@@ -143,27 +150,18 @@ def _step(
     source: np.dtype | None,
     second: np.dtype | None,
     bounded: bool,
-) -> Step:
-    """The kernel of one pass; without `source`, it merges accumulators."""
-    outer = action.outer or ((1, 0),)
-    width = 0
-    if spec.mapping == "vector" and source is not None and _has_vectors(hooks, source, second):
-        adjacent = action.columns is None and action.step == 1
-        if action.columns:
-            width = spec.width if action.columns[1] == 1 and min(spec.columns, action.columns[0]) >= spec.width else 0
-        elif adjacent:
-            width = at_most(spec.width, action.part) if action.rows >= _MANY_ROWS else spec.width
-    given = "tuple1" if source is None else c_name(source)
+) -> dict[str, object]:
+    """The parameters of the kernel of one pass; without `source`, it merges accumulators."""
+    width = _width(action, spec, hooks, source, second)
     params: dict[str, object] = {
         **WITHOUT_HOOKS,
         **UNBOUNDED,
         "bounded": bounded,
         "declarations": c_declarations([*_dtypes(hooks), *(d for d in (source, second) if d is not None)]),
         "operator": _operator_text(hooks, width),
-        "source": given,
+        "source": "tuple1" if source is None else c_name(source),
         "accumulator": "tuple1",
         "convert": "x",
-        "outer_dims": len(outer),
         "initial": False,
         "hook": _hook(hooks, source, second),
         "prefetch": source is not None and _prefetches(device, action, spec, hooks, width * source.itemsize, source),
@@ -172,72 +170,30 @@ def _step(
         "last": action.last,
         "target": c_name(hooks.results[0]) if action.last else "tuple1",
     }
-    dims = tuple(np.int64(value) if i else np.uint64(value) for dim in outer for i, value in enumerate(dim))
-    shared = (np.int64(action.step), np.uint64(action.n), np.uint64(action.part), np.uint64(action.rows))
-    if spec.mapping == "vector":
-        return _vector_step(device, action, spec, hooks, width, params, shared, dims)
-    work = action.parts * action.rows
-    if action.columns:
-        count, column_step = action.columns
-        work *= count
-        params |= {"unit": column_step == 1, "chain": min(16, hooks.chain)}
-        ready = kernel(device, "reduce_columns_simt.mako", "reduce_columns", params)
-        after = (np.uint64(count), np.int64(column_step), np.uint64(work))
-        return Step(action, ready, (-(-work // spec.lanes) * spec.lanes,), (spec.lanes,), shared, after, dims)
-    params |= {"lanes": spec.lanes, "items": spec.items, "waves": spec.waves, "buffers": 1, "commutes": True}
-    params |= {
-        "early": loads_early(spec, source, *(() if second is None else (second,))),
-        "unit": action.step == 1,
-    }
-    ready = build_kernel(
-        device,
-        "reduce_rows_simt.mako",
-        "reduce_rows",
-        params,
-        tree(spec.lanes),
-        lanes=spec.lanes,
-        choice=spec.barriers,
-        subgroup=spec.subgroup,
-    )
-    return Step(action, ready, (work * spec.lanes,), (spec.lanes,), shared, (), dims)
-
-
-def _vector_step(
-    device: Any,
-    action: Pass,
-    spec: ReduceSpec,
-    hooks: Hooks,
-    width: int,
-    params: dict[str, object],
-    shared: tuple[Any, ...],
-    dims: tuple[Any, ...],
-) -> Step:
-    """`_step` on CPUs: one work-item per group."""
-    rows = action.rows
-    work = action.parts * -(-rows // action.each)
-    each = np.uint64(action.each)
+    few = min(16, hooks.chain)
+    if spec.mapping == "simt":
+        early = loads_early(spec, source, *(() if second is None else (second,)))
+        return params | ({"chain": few} if action.columns else {"buffers": 1, "commutes": True, "early": early})
     params |= {"width": width, "narrow": "", "narrow_convert": "", "wide": "", "wide_convert": ""}
     if action.columns:
-        count, column_step = action.columns
-        block = min(spec.columns, count)
-        params |= {"unroll": min(spec.rows, hooks.chain), "unit": column_step == 1, "most": spec.columns}
-        ready = kernel(device, "reduce_columns_vector.mako", "reduce_columns", params)
-        after = (np.uint64(count), np.int64(column_step), np.uint64(block), each, np.uint64(action.ragged))
-        return Step(action, ready, (work * -(-count // block),), (1,), shared, after, dims)
-    chain = hooks.chain if width else min(16, hooks.chain)
-    short = rows >= _MANY_ROWS and action.part < spec.unroll * (width or chain)
+        return params | {"unroll": min(spec.rows, hooks.chain), "most": spec.columns}
+    chain = hooks.chain if width else few
+    short = action.rows >= MANY_ROWS and action.part < spec.unroll * (width or chain)
     # Some drivers lose records in private arrays: these are folded one by one.
     chunks = device.profile.unaligned_records and not short
-    params |= {
-        "unroll": spec.unroll if chunks else 0,
-        "chain": chain,
-        "fixed": 0,
-        "several": action.each > 1,
-        "joins": False,
-        "widths": [1 << log for log in range(1, width.bit_length())],
-    }
-    ready = kernel(device, "reduce_rows_vector.mako", "reduce_rows", params)
-    return Step(action, ready, (work,), (1,), shared, (each,), dims)
+    widths = [1 << log for log in range(1, width.bit_length())]
+    return params | {"unroll": spec.unroll if chunks else 0, "chain": chain, "fixed": 0, "widths": widths}
+
+
+def _width(action: Pass, spec: ReduceSpec, hooks: Hooks, source: np.dtype | None, second: np.dtype | None) -> int:
+    """The elements of the vectors of one pass; 0: none."""
+    if spec.mapping != "vector" or source is None or not _has_vectors(hooks, source, second):
+        return 0
+    if action.columns:
+        return spec.width if action.columns[1] == 1 and min(spec.columns, action.columns[0]) >= spec.width else 0
+    if action.step != 1:
+        return 0
+    return at_most(spec.width, action.part) if action.rows >= MANY_ROWS else spec.width
 
 
 def _prefetches(device: Any, action: Pass, spec: ReduceSpec, hooks: Hooks, vector: int, source: np.dtype) -> bool:

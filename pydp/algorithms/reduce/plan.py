@@ -8,15 +8,22 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.iteration_budget import call_budget
-from pydp.algorithms.lookback import words_per_slot
 from pydp.algorithms.operators import Operator, operator_text, outgrows
 from pydp.algorithms.operators.conversion import conversion
 from pydp.algorithms.reduce.passes import Pass, by_columns, passes
 from pydp.algorithms.reduce.policy import FAMILY, ReduceProblem, ReduceSpec, loads_early
+from pydp.algorithms.reduce.steps import (
+    MANY_ROWS,
+    UNBOUNDED,
+    WITHOUT_HOOKS,
+    Step,
+    at_most,
+    make_step,
+    reads_on,
+    rows_ahead,
+)
 from pydp.dtypes import c_declarations, c_name, check_kept_whole, check_supported, dtype_text, is_record, vector_parts
 from pydp.errors import InvalidArgument
-from pydp.groups.barrier_plan import build_kernel, tree
-from pydp.runtime.programs.program import Kernel, kernel
 from pydp.tuning.choose import Choice, cached_plan, choose
 from pydp.tuning.shape_class import size_class
 
@@ -24,30 +31,6 @@ _CHAIN = 16  # elements that are added one by one: rounding errors stay below th
 _LONG_CHAIN = 1024  # elements that are added one by one if the result is exact
 _NARROW_SUM = 256  # so many elements of one byte have a sum of two bytes
 _FEW_ELEMENTS = 8  # rows of up to this many adjacent elements are folded by one loop, without vectors
-_MANY_ROWS = 1024  # fewer rows are not worth a kernel for their own number of elements
-_LONG_ROW = 1 << 17  # bytes: what is prefetched behind the end of such a row is little
-
-WITHOUT_HOOKS = {"hook": None, "last": False, "target": "", "widths": (), "most": 0, "chain": 0}
-"""The parameters of the templates for hooks, in reductions without hooks."""
-UNBOUNDED: dict[str, object] = {"bounded": False, "empty": ""}
-"""The parameters of the templates for a number of elements that the host knows."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """A pass with its kernel, its launch size and all arguments except the buffers, in the kernel's order.
-
-    The arguments of the descriptors of a pass that joins its parts are between `after` and `dims`. unit: the elements
-    of the input for each of this pass."""
-
-    action: Pass
-    kernel: Kernel
-    global_size: tuple[int, ...]
-    local_size: tuple[int, ...]
-    before: tuple[Any, ...]
-    after: tuple[Any, ...]
-    dims: tuple[Any, ...]
-    unit: int = 1
 
 
 @dataclass(frozen=True)
@@ -136,8 +119,8 @@ def plan(
         if bounded:
             empty = "" if not action.last else "initial[initial_offset]" if initial else operator.start_text
             limits = {"bounded": True, "empty": empty}
-        step = _step(device, action, choice.spec, operator, given, text, initial and action.last, limits)
-        steps.append(replace(step, unit=unit))
+        params = _params(device, action, choice.spec, operator, given, text, initial and action.last, limits)
+        steps.append(make_step(device, action, choice.spec, params, accumulator.itemsize, unit))
         given = accumulator
         unit *= action.part
     return Plan(accumulator, operator, tuple(steps), False, None, choice)
@@ -166,7 +149,7 @@ def within_loops(limit: int | None, calls: int | None, choice: Choice) -> Choice
     return Choice(cut, choice.source, f"{choice.reason}; {why}")
 
 
-def _step(
+def _params(
     device: Any,
     action: Pass,
     spec: ReduceSpec,
@@ -175,83 +158,47 @@ def _step(
     convert: str,
     initial: bool,
     limits: dict[str, object],
-) -> Step:
-    """The kernel of one pass, and its arguments before and after the output buffer. limits: see UNBOUNDED."""
-    outer = action.outer or ((1, 0),)
-    rows = action.rows
+) -> dict[str, object]:
+    """The parameters of the kernel of one pass. limits: see UNBOUNDED."""
     accumulator = operator.dtype
     params: dict[str, object] = {
         "declarations": c_declarations([source, accumulator]) + operator.declarations,
         "source": c_name(source),
         "accumulator": c_name(accumulator),
         "convert": convert,
-        "outer_dims": len(outer),
         "initial": initial,
         **WITHOUT_HOOKS,
         **limits,
     }
-    dims = tuple(np.int64(value) if i else np.uint64(value) for dim in outer for i, value in enumerate(dim))
-    shared = (np.int64(action.step), np.uint64(action.n), np.uint64(action.part), np.uint64(rows))
-    work = action.parts * rows
     if spec.mapping == "vector":
-        return _vector_step(device, action, spec, operator, source, params, shared, dims)
+        columns = _columns_on_cpu if action.columns else _rows_on_cpu
+        return params | columns(device, action, spec, operator, source)
     params["operator"] = operator.function("combine")
     if action.columns:
-        count, column_step = action.columns
-        work *= count
-        ready = kernel(device, "reduce_columns_simt.mako", "reduce_columns", params | {"unit": column_step == 1})
-        after = (np.uint64(count), np.int64(column_step), np.uint64(work))
-        return Step(action, ready, (-(-work // spec.lanes) * spec.lanes,), (spec.lanes,), shared, after, dims)
+        return params
     larger = max(source, accumulator, key=lambda dtype: dtype.itemsize)
-    params |= {
-        "lanes": spec.lanes,
-        "items": spec.items,
-        "waves": spec.waves,
-        "buffers": spec.buffers,
-        "commutes": not operator.operands_in_order,
-        "early": not operator.operands_in_order and loads_early(spec, larger),
-        "unit": action.step == 1,
-    }
-    ready = build_kernel(
-        device,
-        "reduce_rows_simt.mako",
-        "reduce_rows",
-        params,
-        tree(spec.lanes),
-        lanes=spec.lanes,
-        choice=spec.barriers,
-        subgroup=spec.subgroup,
-    )
-    return Step(action, ready, (work * spec.lanes,), (spec.lanes,), shared, (), dims)
+    commutes = not operator.operands_in_order
+    params |= {"buffers": spec.buffers, "commutes": commutes, "early": commutes and loads_early(spec, larger)}
+    return params
 
 
-def _vector_step(
-    device: Any,
-    action: Pass,
-    spec: ReduceSpec,
-    operator: Operator,
-    source: np.dtype,
-    params: dict[str, object],
-    shared: tuple[Any, ...],
-    dims: tuple[Any, ...],
-) -> Step:
-    """`_step` on CPUs: one work-item per group."""
-    rows = action.rows
-    work = action.parts * -(-rows // action.each)
-    each = np.uint64(action.each)
-    if action.columns:
-        count, column_step = action.columns
-        block = min(spec.columns, count)
-        width = at_most(spec.width if column_step == 1 else 0, block)
-        params |= _vectors(width, operator, source) | {"unroll": spec.rows, "unit": column_step == 1}
-        params |= {
-            "prefetch": rows_ahead(device, action, spec.rows, width * source.itemsize),
-            "source_bytes": source.itemsize,
-        }
-        ready = kernel(device, "reduce_columns_vector.mako", "reduce_columns", params)
-        after = (np.uint64(count), np.int64(column_step), np.uint64(block), each, np.uint64(action.ragged))
-        return Step(action, ready, (work * -(-count // block),), (1,), shared, after, dims)
-    many = rows >= _MANY_ROWS
+def _columns_on_cpu(
+    device: Any, action: Pass, spec: ReduceSpec, operator: Operator, source: np.dtype
+) -> dict[str, object]:
+    """The parameters of reduce_columns_vector.mako."""
+    count, column_step = action.columns or (1, 1)
+    width = at_most(spec.width if column_step == 1 else 0, min(spec.columns, count))
+    ahead = rows_ahead(device, action, spec.rows, width * source.itemsize)
+    vectors = _vectors(width, operator, source)
+    return vectors | {"unroll": spec.rows, "prefetch": ahead, "source_bytes": source.itemsize}
+
+
+def _rows_on_cpu(
+    device: Any, action: Pass, spec: ReduceSpec, operator: Operator, source: np.dtype
+) -> dict[str, object]:
+    """The parameters of reduce_rows_vector.mako."""
+    profile, rows = device.profile, action.rows
+    many = rows >= MANY_ROWS
     adjacent = many and action.parts == action.step == 1 and action.outer == ((rows, action.n),)
     in_order = action.step != 1 or operator.operands_in_order
     # Few rows, such as the results of parts, use the same kernel for all lengths: it is often built already.
@@ -265,35 +212,17 @@ def _vector_step(
         vectors = _vectors(0, operator, source)
     chain = _chain(spec, operator, source) if vectors["width"] else _CHAIN
     # Some drivers lose records in private arrays: these are folded one by one.
-    chunks = device.profile.unaligned_records or not is_record(operator.dtype)
+    chunks = profile.unaligned_records or not is_record(operator.dtype)
     chunks = chunks and not (many and action.part < spec.unroll * (vectors["width"] or chain))
-    params["several"] = action.each > 1
-    params |= {**vectors, "unroll": spec.unroll if chunks else 0, "chain": chain, "fixed": fixed}
-    params["joins"] = action.joins
-    if action.joins:
-        words = words_per_slot(device.profile, operator.dtype.itemsize)
-        params |= {"wide_words": device.profile.int64_atomics, "words": words, "order": "ticket", "plain_polls": False}
-    profile = device.profile
     prefetches = profile.prefetches if operator.operation == "+" else profile.prefetches_beside_work
-    params |= {
+    return vectors | {
+        "unroll": spec.unroll if chunks else 0,
+        "chain": chain,
+        "fixed": fixed,
         "prefetch": prefetches and reads_on(action, source),
         "source_bytes": source.itemsize,
         "second_bytes": 0,
     }
-    ready = kernel(device, "reduce_rows_vector.mako", "reduce_rows", params)
-    return Step(action, ready, (work,), (1,), shared, (each,), dims)
-
-
-def reads_on(action: Pass, source: np.dtype) -> bool:
-    """Whether memory that is prefetched behind the end of a row (see prefetch.mako) is read soon, or is little."""
-    adjacent = action.rows == 1 or action.outer == ((action.rows, action.n),)
-    return adjacent or action.n * source.itemsize >= _LONG_ROW
-
-
-def rows_ahead(device: Any, action: Pass, unroll: int, vector: int) -> bool:
-    """Whether a reduction of columns prefetches the next `unroll` rows: there are such rows, and a vector, of `vector`
-    bytes, is at least half a cache line."""
-    return bool(device.profile.prefetches and min(action.part, action.n) > 2 * unroll and vector >= 32)
 
 
 def _transposed(source: np.dtype, accumulator: np.dtype) -> range:
@@ -305,12 +234,6 @@ def _transposed(source: np.dtype, accumulator: np.dtype) -> range:
     if source.itemsize >= 8:
         return range(3, 9)
     return range(7 if source.itemsize == 4 else 9, 25 if accumulator.itemsize == 8 else 32)
-
-
-def at_most(width: int, count: int) -> int:
-    """The largest power of two up to both, or 0 if it is 1: no vectors."""
-    found = min(width, 1 << max(count, 1).bit_length() - 1)
-    return found if found > 1 else 0
 
 
 def _vectors(width: int, operator: Operator, source: np.dtype) -> dict[str, Any]:

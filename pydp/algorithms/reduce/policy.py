@@ -31,7 +31,7 @@ class ReduceSpec:
     part, longest: minimum and maximum elements of a part of a row. busy: rows are cut until there are this many
     work-items.
     joined: up to this many parts of all rows together are folded by the last work-item to end, in the rows kernel on
-    CPUs; more are folded by another launch.
+    CPUs; more are folded by another launch. Reductions with hooks always need that launch: 0.
     barriers, subgroup: synchronization of the lanes in the rows kernel on GPUs (see :mod:`pydp.groups.barrier`). The
     default is the whole work-group: narrower barriers were not faster in measurements.
     """
@@ -257,6 +257,8 @@ def _check(profile: Profile, problem: ReduceProblem, spec: ReduceSpec) -> str | 
     error = field_error(spec, _ACCEPTED)
     if error:
         return error
+    if problem.hooks is not None and spec.joined:
+        return f"joined is {spec.joined}; 0 is accepted for reductions of the kind {problem.hooks!r}"
     if spec.lanes > profile.max_group_size:
         return f"lanes is {spec.lanes}; at most {profile.max_group_size} are accepted"
     needed = local_bytes(problem, spec) if spec.mapping == "simt" else 0
