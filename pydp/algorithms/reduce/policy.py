@@ -91,6 +91,9 @@ def local_bytes(problem: ReduceProblem, spec: ReduceSpec) -> int:
 
 
 _IN_FLIGHT = 3  # loads of a lane that wait for memory together, as measured on an H200
+_PRIVATE = (
+    1 << 18
+)  # bytes of accumulators that a work-item keeps in private memory; drivers have stacks of 2 MB or more
 _EARLY = 256  # bytes of registers for values loaded early: with more, fewer lanes run at once
 
 
@@ -259,6 +262,9 @@ def _check(profile: Profile, problem: ReduceProblem, spec: ReduceSpec) -> str | 
         return error
     if problem.hooks is not None and spec.joined:
         return f"joined is {spec.joined}; 0 is accepted for reductions of the kind {problem.hooks!r}"
+    most = _PRIVATE // problem.result_bytes
+    if problem.hooks is not None and spec.mapping == "vector" and spec.columns > most:
+        return f"columns is {spec.columns}; at most {most} accumulators of {problem.result_bytes} bytes are accepted"
     if spec.lanes > profile.max_group_size:
         return f"lanes is {spec.lanes}; at most {profile.max_group_size} are accepted"
     needed = local_bytes(problem, spec) if spec.mapping == "simt" else 0
