@@ -152,3 +152,32 @@ def test_equal_dtypes_have_one_text(align: bool) -> None:
     )
     assert of_records == outer and "numpy.record" in str(of_records)
     assert dtype_text(of_records) == dtype_text(outer) == str(outer)
+
+
+def test_names_of_operators_for_fields(device: Any) -> None:
+    """Each field is folded as an array of its type is, with NumPy's NaN."""
+    dtype = np.dtype(
+        [("n", "i2"), ("low", "f4"), ("high", "f4"), ("bits", "u8"), ("all", "?"), ("z", "c8"), ("own", "i4")],
+        align=True,
+    )
+    rng = np.random.default_rng(5)
+    x = np.zeros(1500, dtype)
+    for name in dtype.names or ():
+        x[name] = rng.integers(1, 5, x.size)
+    x["low"][700] = x["high"][900] = np.nan
+    x["all"][1200] = False
+    op = {"n": "+", "low": min, "high": np.maximum, "bits": "^", "all": "&", "z": "+", "own": "max(a.own, b.own)"}
+    plain = {"n": "+", "low": "min", "high": "max", "bits": "^", "all": "&", "z": "+", "own": "max"}
+    scanned, reduced = pydp.scan(x, op, device=device), pydp.reduce(x, op, device=device)
+    for name, one in plain.items():
+        want = pydp.scan(np.ascontiguousarray(x[name]), one, device=device)
+        np.testing.assert_array_equal(scanned[name], want)
+        np.testing.assert_array_equal(reduced[name], want[-1])
+
+
+def test_names_that_a_field_does_not_have(device: Any) -> None:
+    x = np.zeros(3, [("f", "f4"), ("i", "i4")])
+    with pytest.raises(InvalidArgument, match="op '&' is not defined on float32"):
+        pydp.reduce(x, {"f": "&", "i": "+"}, device=device)
+    with pytest.raises(InvalidArgument, match="the name of an operator or an OpenCL C expression"):
+        pydp.reduce(x, {"f": abs, "i": "+"}, device=device)

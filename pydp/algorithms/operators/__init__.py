@@ -5,7 +5,7 @@ it is commutative, and a version for OpenCL vectors. :func:`operator_text` conve
 
 * a name: ``+ * min max & | ^ logaddexp`` (or an equivalent function: ``np.add``, ``max``, ``operator.add``);
 * an expression in ``a`` and ``b``, such as ``"a + b - a * b"`` or ``"a.s0 > b.s0 ? a : b"`` (see below);
-* for a record dtype, a dict with one expression per field, such as ``{"lo": "min(a.lo, b.lo)", ...}``;
+* for a record dtype, a dict with one name or expression per field: ``{"n": "+", "lo": "min(a.lo, b.lo)", ...}``;
 * a Python function of two values (see ``pydp.vector``), or an :class:`Operator`.
 
 Expressions and functions of numbers that only apply a named operator to both values, such as ``"a + b"`` or ``lambda a,
@@ -234,30 +234,37 @@ def _from_fields(op: Mapping[str, str], dtype: np.dtype) -> Operator:
         raise InvalidArgument(f"op has unknown fields {listed(unknown)}; the fields {listed(names)} are accepted")
     if missing:
         raise InvalidArgument(f"op has no expression for the fields {listed(missing)}; one per field is needed")
-    for field, expression in op.items():
-        if not isinstance(expression, str):
+    given = {field: named(one) for field, one in op.items()}
+    for field, one in given.items():
+        if not isinstance(one, str):
             raise InvalidArgument(
-                f"op[{quoted(field)}] is {shown(expression)}; an OpenCL C expression in a and b is accepted"
+                f"op[{quoted(field)}] is {shown(one)}; the name of an operator or an OpenCL C expression in a and b is "
+                "accepted"
             )
-    return _from_items(tuple(op.items()), dtype)
+    return _from_items(tuple(given.items()), dtype)
 
 
 @functools.lru_cache(maxsize=128)
 def _from_items(items: tuple[tuple[str, str], ...], dtype: np.dtype) -> Operator:
     assert dtype.fields is not None
-    lines, expressions = ["$T r = a;"], Expressions()
-    for field, expression in items:
+    lines, expressions, functions = ["$T r = a;"], Expressions(), ""
+    for place, (field, expression) in enumerate(items):
         result = dtype.fields[field][0]
         if result.subdtype is not None:
             raise InvalidArgument(
                 f"op: field {quoted(field)} of {_dtype_text(dtype)} is an array; an expression cannot compute an array"
             )
-        what = f"op[{quoted(field)}]"
+        what, member = f"op[{quoted(field)}]", c_member(field)
+        if expression in NAMES:
+            functions += _named(expression, native(result)).function(f"combine_field{place}")
+            lines.append(f"r.{member} = combine_field{place}(a.{member}, b.{member});")
+            continue
         text = _c_text(expressions, parse(expression, dtype, what), expression, result, what)
-        lines.append(f"r.{c_member(field)} = {text};")
+        lines.append(f"r.{member} = {text};")
     name = "{" + ", ".join(f"{field}: {text}" for field, text in sorted(items)) + "}"
     body = " ".join([*lines, "return r;"])
-    return _of_expressions(name, dtype, body, expressions)
+    made = _of_expressions(name, dtype, body, expressions)
+    return replace(made, declarations=made.declarations + functions)
 
 
 def _dtype_text(dtype: np.dtype) -> str:
@@ -298,7 +305,7 @@ def _named(op: str, dtype: np.dtype) -> Operator:
     if is_record(dtype):
         raise InvalidArgument(
             f"op {shown(op)} is not defined on records ({_dtype_text(dtype)}); "
-            "a dict with one expression per field or a Python function is accepted"
+            "a dict with one name or expression per field or a Python function is accepted"
         )
     parts = vector_parts(dtype)
     if dtype.kind == "c":

@@ -59,9 +59,9 @@ def reduce(
 
     x: array of any shape and strides (NumPy, Field or pyopencl array). The result has the same kind. A NumPy array
         reduced over all axes gives a NumPy scalar.
-    op: ``+ * min max & | ^ logaddexp``, an OpenCL C expression in ``a`` and ``b``, a dict of such expressions for the
-        fields of a record, or a Python function of two values. It must be associative. It need not commute: elements
-        are folded in C order of the reduced axes.
+    op: ``+ * min max & | ^ logaddexp``, an OpenCL C expression in ``a`` and ``b``, a dict of names and expressions for
+        the fields of a record, or a Python function of two values. It must be associative. It need not commute:
+        elements are folded in C order of the reduced axes.
     axis: an axis, a tuple of axes, or None for all. keepdims: keep the reduced axes, with size 1.
     init: the first value, left of all elements: a value, or a Field or pyopencl Array of one element that is read on
         the device.

@@ -50,7 +50,7 @@ def scan(
     returns an array of rank 1.
 
     op: any associative operator, commutative or not: ``+ * min max & | ^ logaddexp``, an OpenCL C expression in a and
-    b, a dict of such expressions for the fields of a record, or a Python function. `a` is the earlier one.
+    b, a dict of names and expressions for the fields of a record, or a Python function. `a` is the earlier one.
     The bracketing depends only on the sizes, the device and the specialization, so float results are bitwise
     reproducible until the call is tuned. The operator only receives elements of `x` and their reductions, with one
     exception. In an in-place scan (out=x), a work-group that recomputes the aggregate of a late partition may read
