@@ -101,6 +101,26 @@ def test_what_another_queue_does_with_a_pyopencl_array_is_waited_for(
     assert total.get() == 7000
 
 
+def test_the_pyopencl_array_of_a_field_has_the_last_event_of_its_memory(
+    device: Device, queues: list[cl.CommandQueue]
+) -> None:
+    """Commands of pyopencl on another queue wait for it."""
+    other = queues[1]
+    field = pydp.field(np.ones(1000, np.int32), device=device)
+    result = pydp.field(np.zeros(1000, np.int32), device=device)
+    for queue in (other, device.queue):
+        queue.finish()
+    gate = _open(device)
+    try:
+        pydp.scan(field, out=result, wait_for=gate)
+        array = result.array.with_queue(other)
+        array.fill(3)
+        _given_time(other)
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    np.testing.assert_array_equal(result.get(), 3)
+
+
 def test_writers_wait_for_readers_on_a_queue_without_an_order(device: Device) -> None:
     mode = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
     possible = device.cl.queue_properties & mode  # where there is none, the order of every queue does it

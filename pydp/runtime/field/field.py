@@ -78,7 +78,9 @@ class Field(FieldOperators):
 
     @property
     def array(self) -> Any:
-        """A pyopencl Array that shares the memory, on the device's queue. It is writable even if the view is not."""
+        """A pyopencl Array that shares the memory, on the device's queue. It is writable even if the view is not.
+
+        Its `events` have the last command that used the memory, so that commands on other queues can wait for it."""
         storage, itemsize = self._storage, self.dtype.itemsize
         queue = storage.device.queue
         if self._array is None:
@@ -89,7 +91,7 @@ class Field(FieldOperators):
                 data=storage.buffer,
                 offset=self.offset * itemsize,
                 strides=tuple(stride * itemsize for stride in self.strides),
-                events=storage.waits(queue) if storage.array is None else storage.array.events,
+                events=storage.waits(queue, loose=True) if storage.array is None else storage.array.events,
             )
             if storage.array is None:
                 storage.array = self._array
