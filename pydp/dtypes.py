@@ -73,6 +73,29 @@ def native(dtype: Any) -> np.dtype:
         raise InvalidArgument(f"{shown(dtype)} is not a dtype; {_ACCEPTED} are accepted") from error
 
 
+def common_dtype(*values: Any) -> np.dtype:
+    """NumPy's common dtype of dtypes and numbers, in native byte order. Records of one dtype keep its layout;
+    NumPy removes gaps between members. Raises InvalidArgument if there is no such dtype, and for different records.
+
+    >>> common_dtype(np.dtype("i4"), np.dtype("f4"))
+    dtype('float64')
+    """
+    kinds = [getattr(one, "dtype", one) for one in values]
+    first = kinds[0]
+    if isinstance(first, np.dtype) and first.names is not None and all(one == first for one in kinds):
+        return native(first)
+    try:
+        found = np.result_type(*values)
+    except TypeError:
+        found = None
+    if found is None or found.names is not None:
+        raise InvalidArgument(
+            f"{' and '.join(dict.fromkeys(map(str, kinds)))} have no common dtype; dtypes that NumPy combines and "
+            "records of one dtype are accepted"
+        )
+    return native(found)
+
+
 def dtype_text(dtype: np.dtype) -> str:
     """`dtype` as text in the description of a problem; equal dtypes have the same text.
 

@@ -261,12 +261,15 @@ def test_flip_and_roll(device):
 @pytest.mark.oclgrind
 @pytest.mark.parametrize("axis", [0, 1, -1, None])
 def test_concatenate_of_one_array(device, axis):
-    """Its slices are joined, as one copy where they are stored in that order."""
+    """Its slices are joined by one copy, however many they are."""
     a = np.arange(60, dtype=np.int32).reshape(3, 4, 5)
     for x in (a, a[::-1], a.T, a.astype(">i4"), a[:, ::2], a[..., None], a[:, :0]):
         same(pydp.concatenate(x, axis), np.concatenate(x, axis))
         made = pydp.concatenate(pydp.field(x), axis, dtype=np.float32)
         same(made, np.concatenate(x, axis, dtype=np.float32))
+        if axis is not None:
+            same(pydp.stack(x, axis), np.stack(x, axis))
+    assert pydp.concatenate(np.empty((1 << 40, 0, 3)), axis).shape in [(0, 3), (0, 3 << 40), (0,)]
     want = np.concatenate(a, axis)
     out = np.zeros((2 * want.shape[0], *want.shape[1:]), np.int32)
     pydp.concatenate(a, axis, out[::-2])

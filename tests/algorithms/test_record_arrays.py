@@ -181,3 +181,26 @@ def test_names_that_a_field_does_not_have(device: Any) -> None:
         pydp.reduce(x, {"f": "&", "i": "+"}, device=device)
     with pytest.raises(InvalidArgument, match="the name of an operator or an OpenCL C expression"):
         pydp.reduce(x, {"f": abs, "i": "+"}, device=device)
+
+
+@pytest.mark.parametrize("offsets, itemsize", [([3, 4], 12), ([1, 5], 9), ([4, 0], 8)])
+def test_records_with_gaps_keep_their_layout(device: Any, offsets: list[int], itemsize: int) -> None:
+    """NumPy's common dtype of two such dtypes has no gaps."""
+    gaps = np.dtype({"names": ["a", "b"], "formats": ["u1", "i4"], "offsets": offsets, "itemsize": itemsize})
+    both = np.zeros((2, 20), gaps)
+    x, y = both
+    x["a"], x["b"], y["b"] = np.arange(20), np.arange(20) * 1000, 7
+    places = np.arange(20) % 3 == 0
+    for got, want in (
+        (pydp.where(places, x, y, device=device), np.where(places, x, y)),
+        (pydp.where(places, x, y[3], device=device), np.where(places, x, y[3])),
+        (pydp.concatenate([x, y], device=device), np.concatenate([x, y])),
+        (pydp.concatenate(both, device=device), np.concatenate([x, y])),
+        (pydp.stack([x, y], axis=1, device=device), np.stack([x, y], axis=1)),
+    ):
+        assert got.dtype == gaps
+        np.testing.assert_array_equal(got, want)
+    packed = x.astype([("a", "u1"), ("b", "i4")])
+    for call in (lambda: pydp.where(places, x, packed, device=device), lambda: pydp.concatenate([x, packed])):
+        with pytest.raises(InvalidArgument, match="no common dtype; dtypes that NumPy combines and records"):
+            call()

@@ -16,6 +16,7 @@ import numpy as np
 from pydp.algorithms.arguments import axis_of, integer, refuse_shared
 from pydp.algorithms.moves.views import along, broadcast, part_of
 from pydp.algorithms.transpose import transpose
+from pydp.dtypes import common_dtype, native
 from pydp.errors import InvalidArgument, shown
 from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.operand import Operand, c_strides
@@ -25,6 +26,8 @@ from pydp.runtime.recording import recorded
 from pydp.space import MAX_RANK
 
 _MOST_COPIES = 16  # copies of a block that are launches of their own; more are one copy with repeated axes
+_NO_ARRAY = "arrays has no array; at least one is needed"
+_RANK_0 = "arrays have rank 0; arrays of rank 1 and more, or axis=None, are accepted"
 
 
 def _axes_of(axis: Any, rank: int) -> tuple[int, ...]:
@@ -137,14 +140,14 @@ def concatenate(
     array([1, 2, 3])
     """
     where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
-    if not isinstance(arrays, (tuple, list)) and _joins_rows(getattr(arrays, "shape", ()), axis):
-        return _rows_joined(arrays, axis, dtype, where)
+    if not isinstance(arrays, (tuple, list)):
+        return _slices_joined(arrays, axis, dtype, where)
     call, operands = _joined(arrays, where)
     if axis is None:
         operands, at = [call.flat(one) for one in operands], 0
     else:
         if not operands[0].rank:
-            raise InvalidArgument("arrays have rank 0; arrays of rank 1 and more, or axis=None, are accepted")
+            raise InvalidArgument(_RANK_0)
         at = axis_of(axis, operands[0].rank)
     first = operands[0].shape
     for one in operands:
@@ -153,51 +156,53 @@ def concatenate(
                 f"{one.name} has shape {one.shape}, but arrays[0] has {first}; shapes that differ only along axis {at} "
                 "are accepted"
             )
-    kind = _common(operands, dtype)
+    kind = _joined_dtype(operands, dtype)
     result = call.output((*first[:at], sum(one.shape[at] for one in operands), *first[at + 1 :]), kind)
     refuse_shared(call, result, *operands)
     _lay(call, operands, at, result)
     return call.finish(result)
 
 
-def _joins_rows(shape: tuple[int, ...], axis: int | None) -> bool:
-    """Whether there are slices along axis 0, and they are joined in the order in which the array holds them."""
-    if not shape or not shape[0]:
-        return False
-    return axis is None or (len(shape) > 1 and axis_of(axis, len(shape) - 1) == 0)
-
-
-def _rows_joined(array: Any, axis: int | None, dtype: Any, where: dict[str, Any]) -> Any:
+def _slices_joined(array: Any, axis: int | None, dtype: Any, where: dict[str, Any], stacked: bool = False) -> Any:
+    """Join the slices of an array along its axis 0 with one copy. stacked: `axis` is a new axis."""
+    shape = getattr(array, "shape", ())
+    if not shape:
+        raise InvalidArgument(f"arrays is a {type(array).__name__}; a list, a tuple or an array is accepted")
+    if not shape[0]:
+        raise InvalidArgument(_NO_ARRAY)
+    count, *inner = shape
+    if axis is None:
+        inner, at = [prod(inner)], 0
+    elif stacked:
+        at = axis_of(axis, len(shape), "an integer")
+        inner.insert(at, 1)
+    else:
+        if not inner:
+            raise InvalidArgument(_RANK_0)
+        at = axis_of(axis, len(inner))
     call = Call.begin({"arrays": array}, **where)
     source = call.input("arrays")
-    shape = (source.size,) if axis is None else (source.shape[0] * source.shape[1], *source.shape[2:])
-    result = call.output(shape, _common([source], dtype))
+    result = call.output((*inner[:at], count * inner[at], *inner[at + 1 :]), _joined_dtype([source], dtype))
     refuse_shared(call, result, source)
-    step = result.strides[0]
-    outer = [step * one for one in c_strides(source.shape if axis is None else source.shape[:2])]
-    call.copy(source, result.view(source.shape, (*outer, *result.strides[1:])))
+    if axis is None:
+        strides = tuple(result.strides[0] * one for one in c_strides(source.shape))
+    else:
+        rest = (one for k, one in enumerate(result.strides) if not stacked or k != at)
+        strides = (result.strides[at] * inner[at], *rest)
+    call.copy(source, result.view(source.shape, strides))
     return call.finish(result)
 
 
-def _joined(arrays: Any, where: dict[str, Any]) -> tuple[Call, list[Operand]]:
-    if not isinstance(arrays, (tuple, list)):
-        if not getattr(arrays, "shape", ()):
-            raise InvalidArgument(f"arrays is a {type(arrays).__name__}; a list, a tuple or an array is accepted")
-        arrays = [arrays[k] for k in range(len(arrays))]
+def _joined(arrays: Sequence[Any], where: dict[str, Any]) -> tuple[Call, list[Operand]]:
     if not arrays:
-        raise InvalidArgument("arrays has no array; at least one is needed")
+        raise InvalidArgument(_NO_ARRAY)
     given = {f"arrays[{k}]": normal_input(f"arrays[{k}]", one) for k, one in enumerate(arrays)}
     call = Call.begin(given, **where)
     return call, [call.input(name) for name in given]
 
 
-def _common(operands: Sequence[Operand], dtype: Any = None) -> np.dtype:
-    try:
-        return np.result_type(*(one.dtype for one in operands)) if dtype is None else np.dtype(dtype)
-    except TypeError as error:
-        raise InvalidArgument(
-            f"the arrays have no common dtype: {error}; dtypes that NumPy combines are accepted"
-        ) from None
+def _joined_dtype(operands: Sequence[Operand], dtype: Any = None) -> np.dtype:
+    return common_dtype(*(one.dtype for one in operands)) if dtype is None else native(dtype)
 
 
 def _lay(call: Call, operands: Sequence[Operand], axis: int, target: Operand) -> None:
@@ -222,6 +227,8 @@ def stack(
            [3, 4]])
     """
     where = {"out": out, "device": device, "queue": queue, "wait_for": wait_for}
+    if not isinstance(arrays, (tuple, list)):
+        return _slices_joined(arrays, axis, dtype, where, stacked=True)
     call, operands = _joined(arrays, where)
     first = operands[0].shape
     at = axis_of(axis, len(first) + 1, "an integer")
@@ -232,7 +239,7 @@ def stack(
             )
     if len(first) + 1 > MAX_RANK:
         raise InvalidArgument(f"the result has {len(first) + 1} axes; ranks 0 to {MAX_RANK} are accepted")
-    result = call.output((*first[:at], len(operands), *first[at:]), _common(operands, dtype))
+    result = call.output((*first[:at], len(operands), *first[at:]), _joined_dtype(operands, dtype))
     refuse_shared(call, result, *operands)
     _lay(call, [part_of(one, *(slice(None),) * at, None) for one in operands], at, result)
     return call.finish(result)
@@ -372,7 +379,7 @@ def _end(one: Operand, x: Operand, axis: int) -> Operand:
 
 
 def _differences(call: Call, pieces: list[Operand], axis: int, times: int) -> Any:
-    kind, first = _common(pieces), pieces[0].shape
+    kind, first = _joined_dtype(pieces), pieces[0].shape
     if kind.kind not in "biufc":
         raise InvalidArgument(f"a has dtype {kind}; numbers and bools are accepted")
     length = sum(one.shape[axis] for one in pieces)

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 
 from pydp.algorithms.select import nonzero
-from pydp.dtypes import c_name
+from pydp.dtypes import c_name, common_dtype
 from pydp.errors import InvalidArgument, shown
 from pydp.runtime.arrays import elementwise
-from pydp.runtime.arrays.operand import Operand
 from pydp.runtime.call import Call
 from pydp.runtime.placement import normal_input
 from pydp.runtime.recording import recorded
@@ -53,7 +52,7 @@ def _where(condition: Any, yes: Any, no: Any, *, out: Any, device: Any, queue: A
     arrays = {name: normal_input(name, one) for name, one in values.items() if _is_array(one)}
     call = Call.begin(arrays, out=out, device=device, queue=queue, wait_for=wait_for)
     operands = {name: call.input(name) for name in arrays}
-    kind = _common(operands, yes, no)
+    kind = common_dtype(*(operands[name].dtype if name in operands else values[name] for name in ("yes", "no")))
     inputs: list[Any] = []
     for name, one in values.items():
         if name in operands:
@@ -85,17 +84,6 @@ def _broadcast(shapes: list[tuple[int, ...]]) -> tuple[int, ...]:
     except ValueError:
         raise InvalidArgument(
             f"the shapes {', '.join(map(str, shapes))} do not match; shapes that broadcast are accepted"
-        ) from None
-
-
-def _common(operands: dict[str, Operand], yes: Any, no: Any) -> np.dtype:
-    kinds = [operands[name].dtype if name in operands else one for name, one in (("yes", yes), ("no", no))]
-    try:
-        return np.result_type(*kinds).newbyteorder("=")
-    except TypeError:
-        names = [str(getattr(one, "dtype", one)) for one in kinds]
-        raise InvalidArgument(
-            f"{names[0]} and {names[1]} have no common dtype; dtypes that NumPy combines are accepted"
         ) from None
 
 
