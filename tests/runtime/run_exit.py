@@ -5,6 +5,7 @@ For each buffer that is watched a line is printed when it is released.
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import ctypes
 import functools
@@ -20,7 +21,17 @@ from typing import Any
 import numpy as np
 import pyopencl as cl
 
-import pydp
+_events: list[cl.Event] = []  # of commands that must be complete at the end
+
+
+@atexit.register  # before those of pydp, so that it is called after them
+def _check() -> None:
+    for event in _events:
+        if event.command_execution_status != cl.command_execution_status.COMPLETE:
+            os.write(1, b"pending\n")
+
+
+import pydp  # noqa: E402
 
 N = 1 << 18  # float32s of a pooled buffer
 WAYS = {}
@@ -150,6 +161,22 @@ def pending_work() -> None:
         field.copy_in(np.ones(N, np.float32), blocking=False)
     sys.kept = results, lambda: field  # type: ignore[attr-defined]
     sys.exit(0)
+
+
+@way
+def pending_builds() -> None:
+    """PoCL and rusticl compile kernels in threads of their own when they first run."""
+    queue = cl.CommandQueue(pydp.device().context)
+    field = watched(pydp.field(np.zeros(N, np.int64)))
+    results = pydp.sort(field, queue=queue), pydp.scan(field)
+    _events.extend(one.event for one in results)
+    sys.kept = results, queue  # type: ignore[attr-defined]
+
+
+@way
+def commands_that_never_run() -> None:
+    gate = cl.UserEvent(pydp.device().context)
+    sys.kept = gate, pydp.sort(made(), wait_for=gate)  # type: ignore[attr-defined]
 
 
 @way

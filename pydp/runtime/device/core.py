@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from pydp.runtime import forks
 from pydp.runtime.bounded import BoundedCache
+from pydp.runtime.device.completion import complete_at_exit
 from pydp.runtime.device.profile import Profile, read_profile
 from pydp.runtime.device.quirks import driver_key, quirks_of
 
@@ -109,6 +110,7 @@ class DeviceCore:
                     import pyopencl as cl
 
                     made = cl.CommandQueue(self.context, self.cl)
+                    complete_at_exit(made)
                     if self._queue is None:  # else a finalizer has made one meanwhile and uses it
                         self._queue = made
         return self._queue

@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar
 from weakref import ref
 
+from pydp.runtime.device.completion import complete_at_exit
 from pydp.runtime.programs import program
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def state_of(queue: cl.CommandQueue) -> QueueState:
     if found is None:
         # One atomic step instead of a lock, because a finalizer or a signal handler may do the same in this thread.
         found = vars(queue).setdefault(_NAME, QueueState())
+        complete_at_exit(queue)
     return found
 
 
