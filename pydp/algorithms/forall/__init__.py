@@ -208,7 +208,10 @@ def _translate(space: Grid, fn: Callable[..., Any], given: Arguments, group: Any
     shape = group if group is None else check_group(group, rank)
     wide = given.wide
     for size, start in zip(space.extent, space.offset, strict=True):
-        wide = wide or size > _NARROW or not -_NARROW <= start <= _NARROW
+        if size > _NARROW or not -_NARROW <= start <= _NARROW:
+            wide = True
+            if size >= 1 << 63 or start < -(1 << 63) or start + size > 1 << 63:
+                raise InvalidArgument(f"grid is {shown(space)}; sizes and indexes of 64 bits are accepted")
     return translation(fn, fingerprint(fn), rank, shape, given.parts, wide)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -221,11 +222,23 @@ class Plan:
         self.runs = _runs(lowered.arguments)
         self.loop_guarded = loop_guarded
         self._shapes = BoundedCache(_MOST_ARGUMENTS)
+        self._device_name, self._most_groups = device.name, device.quirks.most_groups
 
     def launch_shape(self, extent: tuple[int, ...]) -> Any:
-        """(global size, local size) for a grid extent."""
+        """(global size, local size) for a grid extent. Raises UnsupportedOnDevice if it is too large for a launch."""
         shape = self._shapes.get(extent)
-        return self._shapes.make(extent, launch_shape, self.lowered, extent) if shape is None else shape
+        return self._shapes.make(extent, self._launch_shape, extent) if shape is None else shape
+
+    def _launch_shape(self, extent: tuple[int, ...]) -> Any:
+        shape, local = launch_shape(self.lowered, extent)
+        work_items = math.prod(shape)
+        groups = work_items // math.prod(local)
+        if work_items >= 1 << 63 or groups > self._most_groups:
+            raise UnsupportedOnDevice(
+                f"the grid {extent} has {groups} work-groups with {work_items} work-items; {self._device_name} accepts "
+                f"at most {self._most_groups} and 2**63 - 1"
+            )
+        return shape, local
 
     def arguments(
         self, operands: Mapping[int, Operand], values: Sequence[Any], extent: tuple[int, ...], offset: tuple[int, ...]

@@ -83,6 +83,7 @@ class Quirks:
     loop_limit: int | None = None
     fma_fast: bool | None = None
     group_progress: bool = True
+    most_groups: int = (1 << 63) - 1  # work-groups of a launch
     keeps_own_binaries: bool = False
     binaries_usable: bool = True
     subgroup_sizes: tuple[int, ...] | None = None
@@ -236,6 +237,13 @@ TABLE = (
         {"direct_host_memory": True},
         kinds=_CPU,
         shown_by="tests/runtime/test_direct_host_memory.py::test_results_are_complete_without_a_map",
+    ),
+    Quirk(
+        "pocl",
+        "the driver counts the work-groups of a launch with 32 bits: forall refuses larger grids",
+        {"most_groups": (1 << 32) - 1},
+        kinds=_CPU,
+        shown_by="tests/algorithms/test_forall_huge_grids.py::test_more_groups_than_the_driver_counts",
     ),
     Quirk(
         "pocl",
