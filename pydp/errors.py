@@ -8,6 +8,7 @@ exception, so ``except ValueError`` and ``except MemoryError`` work as in NumPy.
 from __future__ import annotations
 
 import dataclasses
+import re
 import reprlib
 from typing import Any
 
@@ -60,9 +61,10 @@ class _Values(reprlib.Repr):
 
 
 def shown(value: object) -> str:
-    """Any value for an error message: its repr(), shortened if it is long. Arrays of devices: without elements."""
+    """Any value for an error message: its repr() on one line, shortened if it is long. Arrays of devices: without
+    elements."""
     try:
-        return _values.repr(value)
+        return re.sub(r"\s*\n\s*", " ", _values.repr(value))
     except Exception:  # also ValueError: Python limits the digits of an integer as text
         return f"a value of type {type(value).__name__}"
 

@@ -110,9 +110,9 @@ def unallocated(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
     """A C-contiguous array without memory, for its shape and strides: its elements must not be accessed. Raises
     OutOfResources if no address space can hold such an array."""
     shape = tuple(shape)
-    nbytes = math.prod(shape) * dtype.itemsize
+    nbytes = math.prod(max(size, 1) for size in shape) * dtype.itemsize  # NumPy's limit counts empty axes as 1
     if nbytes > sys.maxsize:
-        raise OutOfResources(f"no host can hold an array of shape {shape} and dtype {dtype}; it takes {nbytes} bytes")
+        raise OutOfResources(f"no host can hold an array of shape {shape} and dtype {dtype}")
     strides = [step * dtype.itemsize for step in c_strides(shape)]
     return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, strides)
 

@@ -42,6 +42,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from pydp.dtypes import native
 from pydp.errors import InvalidArgument
 from pydp.lang.source.names import python_function
 
@@ -200,6 +201,7 @@ def record(dtype: Any, *values: Any, **members: Any) -> Any:
     >>> record(body, 1.0, mass=2.0)["mass"]
     np.float32(2.0)
     """
+    native(dtype)  # raises InvalidArgument for what is no dtype
     kind = np.dtype(dtype)
     names = kind.names
     if names is None:

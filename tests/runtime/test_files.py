@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
+import os
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,13 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.
 def test_what_cannot_be_read_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert read(tmp_path) is None  # a folder
     assert "cannot read" in caplog.text
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no pipes in folders")
+def test_a_pipe_is_not_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    assert read(tmp_path / "pipe") is None
+    assert "it is no regular file" in caplog.text
 
 
 def test_logged_once(caplog: pytest.LogCaptureFixture) -> None:

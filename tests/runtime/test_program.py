@@ -328,6 +328,12 @@ def test_built_programs_are_kept_on_disk_and_damage_is_a_miss(
             assert path.read_bytes() == whole or len(path.read_bytes()) > 100  # it was written anew
     if kept:
         assert "is damaged" in caplog.text
+        params["add"] = 79  # a program whose file has the content of the first one
+        assert run() == [80] * 8
+        (other,) = set((own_cache / "binaries").glob("*.bin")) - set(kept)
+        other.write_bytes(kept[0].read_bytes())
+        assert run() == [80] * 8
+        assert loaded[-1] is False
 
 
 def _note(found: Any, loaded: list[bool]) -> Any:

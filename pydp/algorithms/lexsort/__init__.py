@@ -60,7 +60,8 @@ def lexsort(
 def _checked_keys(keys: Any, axis: Any) -> tuple[list[Any], int]:
     if not isinstance(keys, (tuple, list)):
         keys = normal_input("keys", keys)
-        keys = [keys[k] for k in range(keys.shape[0])] if keys.ndim else []
+        count = keys.shape[0] if keys.ndim else 0
+        keys = [keys[k] for k in range(count if keys.size else min(count, 1))]  # keys without elements are alike
     found = [normal_input(f"keys[{k}]", key) for k, key in enumerate(keys)]
     if not found:
         raise InvalidArgument("keys is empty; at least one key is accepted")

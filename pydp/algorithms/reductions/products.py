@@ -342,7 +342,7 @@ def _matrix_of(g: Given) -> _Matrix | None:
     if rows == columns:
         raise InvalidArgument(f"axis is {shown(g.axis)}; two different axes are accepted")
     known = isinstance(g.ord, (int, float, np.number)) and not isinstance(g.ord, bool)
-    if g.ord == "nuc" or (known and g.ord in (2, -2)):
+    if (isinstance(g.ord, str) and g.ord == "nuc") or (known and g.ord in (2, -2)):
         raise InvalidArgument(
             f"ord is {shown(g.ord)}, but this matrix norm needs singular values, which pydp does not compute; "
             "None, 'fro', 1, -1, inf and -inf are accepted"

@@ -18,7 +18,7 @@ from pydp.algorithms.lengths import on_host as length_on_host
 from pydp.algorithms.lengths import whole
 from pydp.algorithms.lexsort import lexsort
 from pydp.algorithms.moves import concatenate, take
-from pydp.algorithms.pieces import needed, on_host
+from pydp.algorithms.pieces import needed, on_host, unallocated
 from pydp.algorithms.registry import Algorithm, alike, register
 from pydp.algorithms.runs.request import Heads, explained, launched, prepare, runs_are_counted_first
 from pydp.algorithms.scan import scan
@@ -31,6 +31,7 @@ from pydp.runtime.arrays import elementwise
 from pydp.runtime.arrays.data import Array
 from pydp.runtime.call import Call
 from pydp.runtime.field.construct import field, zeros
+from pydp.runtime.memory.host_memory import host_allocation
 from pydp.runtime.placement import check_events, normal_input, wait_for_all
 from pydp.runtime.recording import recorded
 from pydp.tuning.reference import UFUNCS, Expected, host, rounding, wide
@@ -173,6 +174,8 @@ def unique(
     if spec is not None or count is not None:  # check them before the sort is enqueued
         prepare(Heads(x, None, None, None, ("values",), equal_nan, count, spec), {**place, "wait_for": None})
         refuse_count(placed({"x": x}, device, queue), count)
+    if inverse:
+        unallocated(x.shape, np.dtype(np.int64))  # raises OutOfResources
     order, unsorted, counters = None, None, None
     sorted_found = not (index or inverse) and finds_sorted(x, **place)
     if sorted_found:
@@ -247,7 +250,8 @@ def _unique_slices(
     rows = source.transpose(*axes).reshape(n, source.size // n if n else 0)
     columns = rows.transpose(1, 0).copy()
     keys = [columns[k] for k in reversed(range(columns.shape[0]))]
-    order = lexsort(keys, **where) if keys else field(np.arange(n), device=place.device)
+    with host_allocation():
+        order = lexsort(keys, **where) if keys else field(np.arange(n), device=place.device)
     ordered = take(rows, order, axis=0, mode="clip", **where) if n else rows
     differs = reductions.any(ordered[1:] != ordered[:-1], axis=1, **where)
     numbers = concatenate([zeros(min(n, 1), np.int64, device=place.device), scan(differs, "+", **where)], **where)
@@ -266,8 +270,8 @@ def _checked_slices(
     place = placed({"x": x}, device, queue)
     (array,) = place.arrays
     at = axis_of(axis, len(array.shape))
-    explanation_of(sort, np.broadcast_to(np.zeros((), array.dtype), array.shape[at]), device=place.device)
-    numbers = np.broadcast_to(np.zeros((), np.int64), array.shape[at])
+    explanation_of(sort, unallocated(array.shape[at : at + 1], array.dtype), device=place.device)
+    numbers = unallocated(array.shape[at : at + 1], np.dtype(np.int64))
     request = Heads(numbers, None, None, None, ("values",), False, count, spec)
     prepare(request, {**place.where, "wait_for": None})
     refuse_count(place, count)

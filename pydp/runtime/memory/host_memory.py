@@ -184,14 +184,13 @@ def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     nbytes = dtype.itemsize
     for size in shape:
         nbytes *= size
-    if nbytes == 0 or (nbytes < _ALIGNED_FROM and alignment(dtype) <= _MALLOC_ALIGNMENT):
-        return np.empty(shape, dtype)
     try:
+        if nbytes == 0 or (nbytes < _ALIGNED_FROM and alignment(dtype) <= _MALLOC_ALIGNMENT):
+            return np.empty(shape, dtype)
         return _aligned(shape, dtype, nbytes)
-    except MemoryError:
-        raise OutOfResources(
-            f"the host cannot allocate an array of shape {shape} and dtype {dtype}, which takes {nbytes} bytes"
-        ) from None
+    except (MemoryError, ValueError):  # ValueError: the sizes that are not 0 exceed what NumPy counts
+        size = f"which takes {nbytes} bytes" if nbytes else "because its sizes are too large for NumPy"
+        raise OutOfResources(f"the host cannot allocate an array of shape {shape} and dtype {dtype}, {size}") from None
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> np.ndarray:

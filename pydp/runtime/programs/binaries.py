@@ -18,7 +18,7 @@ from pydp.runtime.programs.files import atomic_write, cache_dir, log_once, read
 if TYPE_CHECKING:
     from pydp.runtime.device.core import DeviceCore
 
-_MAGIC = b"pydp-binary-1\n"
+_MAGIC = b"pydp-binary-2\n"
 
 
 def compile_program(program: Any, device: DeviceCore, options: Sequence[str]) -> None:
@@ -45,6 +45,11 @@ def _path(device: DeviceCore, source: str, options: Sequence[str]) -> Path:
     return cache_dir() / "binaries" / f"{hashlib.sha256(content.encode()).hexdigest()}.bin"
 
 
+def _checksum(path: Path, binary: bytes) -> bytes:
+    """Of the binary and the file's name, so that a file that was renamed is not used for another program."""
+    return hashlib.sha256(path.name.encode() + binary).digest()
+
+
 def load(device: DeviceCore, source: str, options: Sequence[str]) -> Any | None:
     """Load the built program of `source` from disk; None if there is no usable file."""
     if not _kept_here(device):
@@ -56,7 +61,7 @@ def load(device: DeviceCore, source: str, options: Sequence[str]) -> Any | None:
     if data is None:
         return None
     checksum, binary = data[len(_MAGIC) : len(_MAGIC) + 32], data[len(_MAGIC) + 32 :]
-    if not data.startswith(_MAGIC) or hashlib.sha256(binary).digest() != checksum:
+    if not data.startswith(_MAGIC) or _checksum(path, binary) != checksum:
         log_once(f"{path} is damaged; its kernel is built again")
         return None
     try:
@@ -82,6 +87,7 @@ def store(device: DeviceCore, source: str, options: Sequence[str], program: Any)
         return
     if len(kept) == 1 and kept[0]:
         binary = bytes(kept[0])
-        path, data = _path(device, source, options), _MAGIC + hashlib.sha256(binary).digest() + binary
+        path = _path(device, source, options)
+        data = _MAGIC + _checksum(path, binary) + binary
         if atomic_write(path, data):
             disk_bound.written(path, len(data))

@@ -124,8 +124,11 @@ def read(path: str | os.PathLike[str], *, of_package: bool = False) -> bytes | N
     if not of_package and _is_untrusted(path.parent):
         return None
     try:
-        with path.open("rb") as file:
-            why = None if of_package else _why_untrusted(os.fstat(file.fileno()))
+        with open(path, "rb", opener=_open_at_once) as file:
+            state = os.fstat(file.fileno())
+            why = None if of_package else _why_untrusted(state)
+            if why is None and not stat.S_ISREG(state.st_mode):
+                why = "it is no regular file"
             if why is None:
                 return file.read()
     except (FileNotFoundError, NotADirectoryError):
@@ -134,6 +137,10 @@ def read(path: str | os.PathLike[str], *, of_package: bool = False) -> bytes | N
         why = error.strerror or str(error)
     log_once(f"cannot read {path}: {why}; continuing without the file")
     return None
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # a pipe that nobody writes to would block
 
 
 def listed(folder: Path, pattern: str) -> list[Path]:
