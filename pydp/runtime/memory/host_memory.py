@@ -189,8 +189,8 @@ def fresh(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
             return np.empty(shape, dtype)
         return _aligned(shape, dtype, nbytes)
     except (MemoryError, ValueError):  # ValueError: the sizes that are not 0 exceed what NumPy counts
-        size = f"which takes {nbytes} bytes" if nbytes else "because its sizes are too large for NumPy"
-        raise OutOfResources(f"the host cannot allocate an array of shape {shape} and dtype {dtype}, {size}") from None
+        why = f"which takes {nbytes} bytes" if nbytes else "because its sizes are too large for NumPy"
+        raise OutOfResources(f"the host cannot allocate an array of shape {shape} and dtype {dtype}, {why}") from None
 
 
 def _aligned(shape: tuple[int, ...], dtype: np.dtype, nbytes: int) -> np.ndarray:
