@@ -407,13 +407,14 @@ def check_computed(dtypes: Iterable[np.dtype], device: _HasProfile, what: str) -
 def check_parameter(dtype: Any, device: _HasProfile, what: str) -> None:
     """Raise UnsupportedOnDevice if `device` cannot take a value of `dtype` as a kernel argument.
 
-    One driver uses a wrong size for records that contain arrays of two or more axes.
+    One driver uses a wrong size for records that contain arrays of two or more axes, and for misaligned records.
     """
     dtype = native(dtype)
-    if is_record(dtype) and not device.profile.unaligned_records and _has_matrix(dtype):
+    if is_record(dtype) and not device.profile.unaligned_records and (_has_matrix(dtype) or not is_aligned(dtype)):
+        fault = "a multidimensional array member" if _has_matrix(dtype) else "misaligned members"
         raise UnsupportedOnDevice(
-            f"{what}: the driver of {device.name!r} cannot pass a record with a multidimensional array member by "
-            "value; pass an array of one record"
+            f"{what}: the driver of {device.name!r} cannot pass a record with {fault} by value; pass an array of one "
+            "record"
         )
 
 

@@ -284,6 +284,23 @@ def turned_alone(idx, out, a):
     out[idx] = own[7 - idx[0] % 8]
 
 
+def member(idx, out, r):
+    out[idx] = r["b"]
+
+
+@pytest.mark.parametrize("offsets, itemsize", [([0, 4], 8), ([4, 0], 8), ([1, 5], 9), ([2, 7], 12)])
+def test_a_record_with_gaps_as_a_number_of_the_call(where, device, offsets, itemsize):
+    dtype = np.dtype({"names": ["a", "b"], "formats": ["i2", "i4"], "offsets": offsets, "itemsize": itemsize})
+    out, r = np.zeros(5, np.int32), np.array([(3, 70000)], dtype)[0]
+    aligned = offsets in ([0, 4], [4, 0])
+    if not device.profile.unaligned_records and where != {"device": "host"} and not aligned:
+        with pytest.raises(UnsupportedOnDevice, match="cannot pass a record with misaligned members by value"):
+            pydp.forall(5, member, out, r, **where)
+        pytest.skip("the driver loses misaligned members in values: they are refused")
+    pydp.forall(5, member, out, r, **where)
+    assert np.array_equal(out, [70000] * 5)
+
+
 @pytest.mark.parametrize("members", ["f4 i2", "i4 u8", "u1 u1 u1", "u1 u1", "i4 i4 i4"])
 @pytest.mark.parametrize("function", [turned, turned_alone])
 def test_fields_of_packed_records(where, device, function, members):

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import pydp
-from pydp.dtypes import dtype_text
-from pydp.errors import InvalidArgument
+from pydp.dtypes import dtype_text, is_aligned
+from pydp.errors import InvalidArgument, UnsupportedOnDevice
 
 _numbers = itertools.count()
 _ORDERS = [("recarray", "plain"), ("plain", "recarray"), ("dtype", "plain")]  # caches know the first one's dtype
@@ -191,9 +191,16 @@ def test_records_with_gaps_keep_their_layout(device: Any, offsets: list[int], it
     x, y = both
     x["a"], x["b"], y["b"] = np.arange(20), np.arange(20) * 1000, 7
     places = np.arange(20) % 3 == 0
+    if is_aligned(gaps) or device.profile.unaligned_records:
+        for no in (y, y[3]):
+            got = pydp.where(places, x, no, device=device)
+            assert got.dtype == gaps
+            np.testing.assert_array_equal(got, np.where(places, x, no))
+    else:
+        for no, message in ((y, "corrupts records"), (y[3], "corrupts records|cannot pass a record with misaligned")):
+            with pytest.raises(UnsupportedOnDevice, match=message):
+                pydp.where(places, x, no, device=device)
     for got, want in (
-        (pydp.where(places, x, y, device=device), np.where(places, x, y)),
-        (pydp.where(places, x, y[3], device=device), np.where(places, x, y[3])),
         (pydp.concatenate([x, y], device=device), np.concatenate([x, y])),
         (pydp.concatenate(both, device=device), np.concatenate([x, y])),
         (pydp.stack([x, y], axis=1, device=device), np.stack([x, y], axis=1)),

@@ -11,7 +11,7 @@ import numpy as np
 import pyopencl as cl
 import pyopencl.cltypes
 
-from pydp.dtypes import c_declarations, c_name, check_supported, is_record
+from pydp.dtypes import c_declarations, c_name, check_parameter, check_supported, is_record
 from pydp.errors import InvalidArgument
 from pydp.runtime.arrays import comparison, copy_transposed
 from pydp.runtime.arrays.comparison import lane, part
@@ -225,7 +225,9 @@ def check_dtypes(device: Device, op: str, inputs: Sequence[Any], target: Any) ->
     compares = op in comparison.UFUNCS
     for one in (target, *inputs):
         if isinstance(one, Operand):
-            check_supported(one.dtype, device, one.name, moved=not compares)
+            check_supported(one.dtype, device, one.name, moved=not compares and op != "call")
+        elif isinstance(one, np.void):
+            check_parameter(one.dtype, device, "a number")
     if compares:
         for dtype in comparison.dtypes_within(inputs[0].dtype, inputs[1].dtype):
             check_supported(dtype, device, "a comparison")
