@@ -132,9 +132,9 @@ def concatenate(
 
     arrays: a sequence of arrays with equal shapes except along `axis`, or an array, whose slices along axis 0 are
     joined. axis: an integer; None joins the elements of all arrays in C order. dtype: of the result; None takes NumPy's
-    common dtype (records keep the gaps between their members). out: array for the result, which must not share memory with the arrays. The result has the kind of the
-    first array. Raises InvalidArgument for other shapes, for dtypes without a common one, and for arrays on different
-    devices.
+    common dtype (records keep the gaps between their members). out: array for the result, which must not share memory
+    with the arrays. The result has the kind of the first array. Raises InvalidArgument for other shapes, for dtypes
+    without a common one, and for arrays on different devices.
 
     >>> pydp.concatenate([np.array([1, 2]), np.array([3])])
     array([1, 2, 3])

@@ -22,9 +22,10 @@ def where(
     """Elements of `yes` where `condition` is not zero, and of `no` elsewhere, as ``numpy.where``.
 
     The arguments are arrays or numbers that broadcast; the result has NumPy's common dtype of `yes` and `no` (records
-    keep the gaps between their members), and the kind of the first array. out: array for the result; it may be one of the inputs. Without `yes` and `no`, the result
-    is ``nonzero(condition)``. Inside a vector function, and for a condition and values that are numbers or other
-    scalars without `out`, the result is `yes` if the condition is true, else `no`.
+    keep the gaps between their members), and the kind of the first array. out: array for the result; it may be one of
+    the inputs. Without `yes` and `no`, the result is ``nonzero(condition)``. Inside a vector function, and for a
+    condition and values that are numbers or other scalars without `out`, the result is `yes` if the condition is true,
+    else `no`.
 
     Raises InvalidArgument for shapes that do not broadcast, for records of different dtypes, and for Python integers
     that the dtype of the result does not hold.
