@@ -58,7 +58,7 @@ class Place(NamedTuple):
         if any(map(placement.may_change, self.arrays)):
             placement.wait_for_all(events)
             return
-        marker = cl.enqueue_marker(self.chosen, wait_for=events)
+        marker = cl.enqueue_marker(self.chosen, wait_for=placement.of_context(self.chosen.context, events) or None)
         for one in self.arrays:
             if isinstance(one, (Field, Array)):
                 self.field(one)._storage.note(marker, self.chosen, written=True)

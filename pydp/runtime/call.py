@@ -99,7 +99,8 @@ class Call:
 
         inputs: arrays by name; None entries are ignored. out: an array, or for several `outputs` a tuple of arrays and
         None. writable: the names of inputs that kernels write in place. out_name: of `out` in messages. wait_for:
-        events; the kernels wait for them, or this function does if an array is a NumPy array of the caller.
+        events; the kernels wait for them, or this function does if an array is a NumPy array of the caller, or the
+        event is of another context.
 
         Raises InvalidArgument for a value that is not an array, an unsupported dtype, arrays on different devices, an
         unsuitable queue or wait list, and read-only arrays in `writable`.
@@ -122,6 +123,8 @@ class Call:
             for name in writable:
                 if name in call._values:
                     placement.check_writable(call._values[name], name)
+            if call._waits:
+                call._waits = placement.of_context(call.queue.context, call._waits)
             return call
         values = call._values = {
             name: value if isinstance(value, FieldData) else _wrapped(placement.normal_input(name, value))
@@ -134,6 +137,8 @@ class Call:
         if call._waits and any(map(placement.may_change, (*values.values(), *call._outs))):
             placement.wait_for_all(call._waits)  # the host may copy the arrays now
             call._waits = []
+        elif call._waits:
+            call._waits = placement.of_context(call.queue.context, call._waits)
         call._prepare_host(writable)
         return call
 

@@ -135,6 +135,21 @@ def wait_for_all(events: Iterable[cl.Event]) -> None:
         event.wait()
 
 
+def of_context(context: cl.Context, events: list[cl.Event]) -> list[cl.Event]:
+    """The events that commands in a context can wait for. The host waits for the others."""
+    own = [event for event in events if _is_of(context, event)]
+    if len(own) < len(events):
+        wait_for_all(event for event in events if event not in own)
+    return own
+
+
+def _is_of(context: cl.Context, event: cl.Event) -> bool:
+    try:
+        return bool(event.context == context)
+    except cl.Error:  # Intel's runtime, if the program has released that context
+        return False
+
+
 def _items(values: Iterable[Any]) -> Iterator[Any]:
     """The values, and the items of lists and tuples in their place."""
     for value in values:

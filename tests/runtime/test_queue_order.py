@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -415,3 +416,24 @@ def test_memory_of_a_deleted_field_is_not_written_by_another_queue(device):
         del y
         pydp.scan(x, queue=other)
         np.testing.assert_array_equal(out.get(), 8)
+
+
+def test_events_of_another_context_are_waited_for(device: Device) -> None:
+    """Commands cannot wait for them: PoCL hangs, and Intel's runtime refuses the command."""
+    context = cl.Context([device.cl])
+    other = cl.CommandQueue(context)
+    x = pydp.field(np.arange(1000, dtype=np.int32), device=device)
+    keys = pydp.field(np.arange(1000, dtype=np.int32) // 10, device=device)
+    own = pydp.scan(x).event
+    calls: list[Callable[[cl.Event], Any]] = [
+        lambda event: pydp.scan(x, wait_for=event),
+        lambda event: pydp.unique(keys, return_counts=True, wait_for=[event, own])[1],
+        lambda event: pydp.lexsort([x, keys], wait_for=event),
+        lambda event: pydp.take(x, keys, wait_for=[event]),
+    ]
+    for call in calls:
+        want = call(own).get()
+        for _ in range(3):  # repeated calls are recorded
+            event = cla.zeros(other, 1000, np.int32).events[-1]
+            np.testing.assert_array_equal(call(event).get(), want)
+            assert event.command_execution_status == cl.command_execution_status.COMPLETE
