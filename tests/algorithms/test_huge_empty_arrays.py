@@ -1,4 +1,4 @@
-"""Arrays without elements whose other axes are huge: NumPy's result, or an error of pydp, at once."""
+"""Arrays without elements whose other axes are huge: calls end at once, with a result or an error of pydp."""
 
 from __future__ import annotations
 
@@ -47,6 +47,13 @@ def test_results_that_numpy_cannot_hold(device: Any) -> None:
             call(empty((0, 1 << 61)))
     with pytest.raises(OutOfResources):
         pydp.unique(empty((1 << 40, 0)), axis=0)
+
+
+@pytest.mark.parametrize("shape", [(0, 1 << 62), (0, 1 << 63), (1 << 62, 1 << 62)])
+@pytest.mark.parametrize("make", [pydp.empty, pydp.zeros, lambda shape, **named: pydp.full(shape, 7, **named)])
+def test_fields_that_no_array_can_be(device: Any, shape: tuple[int, ...], make: Any) -> None:
+    with pytest.raises(OutOfResources, match="is too large for any array"):
+        make(shape, dtype=np.float32, device=device)
 
 
 def test_errors_show_arrays_on_one_line(device: Any) -> None:

@@ -269,7 +269,7 @@ def test_concatenate_of_one_array(device, axis):
         same(made, np.concatenate(x, axis, dtype=np.float32))
         if axis is not None:
             same(pydp.stack(x, axis), np.stack(x, axis))
-    assert pydp.concatenate(np.empty((1 << 40, 0, 3)), axis).shape in [(0, 3), (0, 3 << 40), (0,)]
+    assert pydp.concatenate(np.empty((1 << 40, 0, 3)), axis).shape == {0: (0, 3), None: (0,)}.get(axis, (0, 3 << 40))
     want = np.concatenate(a, axis)
     out = np.zeros((2 * want.shape[0], *want.shape[1:]), np.int32)
     pydp.concatenate(a, axis, out[::-2])

@@ -163,14 +163,26 @@ def pending_work() -> None:
     sys.exit(0)
 
 
+def ones(index: Any, x: Any) -> None:
+    x[index] = 1
+
+
 @way
 def pending_builds() -> None:
     """PoCL and rusticl compile kernels in threads of their own when they first run."""
+    field = pydp.field(np.zeros(1000, np.int64))  # from no pool: the queue has no other state
+    pydp.forall(1000, ones, field)
+    _events.append(field.event)
+    sys.kept = watched(field)  # type: ignore[attr-defined]
+
+
+@way
+def pending_builds_on_another_queue() -> None:
     queue = cl.CommandQueue(pydp.device().context)
     field = watched(pydp.field(np.zeros(N, np.int64)))
-    results = pydp.sort(field, queue=queue), pydp.scan(field)
-    _events.extend(one.event for one in results)
-    sys.kept = results, queue  # type: ignore[attr-defined]
+    result = pydp.sort(field, queue=queue)
+    _events.append(result.event)
+    sys.kept = result, queue  # type: ignore[attr-defined]
 
 
 @way

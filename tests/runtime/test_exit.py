@@ -6,10 +6,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import pyopencl as cl
 import pytest
 from run_exit import WAYS
 
+from pydp.runtime.device import completion
 from pydp.runtime.drivers.devices import Device
 
 SCRIPT = Path(__file__).with_name("run_exit.py")
@@ -21,7 +24,7 @@ def test_objects_that_are_alive_at_the_end_are_released_silently(way: str, devic
     if way == "commands_that_never_run" and device.driver == "intel":
         pytest.skip("Intel's runtime crashes if the process ends while commands wait for an event")
     environment = dict(os.environ)
-    if way == "pending_builds":  # with no kernel in a cache
+    if way.startswith("pending_builds"):  # with no kernel in a cache
         environment |= {"PYDP_CACHE_DIR": str(tmp_path / "cache"), "POCL_CACHE_DIR": str(tmp_path / "pocl")}
         environment["MESA_SHADER_CACHE_DISABLE"] = "1"
     command = [sys.executable, str(SCRIPT), way]
@@ -30,3 +33,30 @@ def test_objects_that_are_alive_at_the_end_are_released_silently(way: str, devic
     lines = done.stdout.splitlines()
     assert "pending" not in lines
     assert lines.count("released") == lines.count("watched") > 0
+
+
+@pytest.mark.parametrize("computes, least, most", [(False, 3, 4), (True, 60, 61)])
+def test_commands_that_never_run_are_not_waited_for_long(
+    device: Device, monkeypatch: pytest.MonkeyPatch, computes: bool, least: float, most: float
+) -> None:
+    """By a clock of the test's own: 3 seconds if nothing computes, 60 if something else does."""
+    if device.kind != "cpu":
+        pytest.skip("only commands of CPUs are waited for")
+    now = 0.0
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now, process_time=lambda: now if computes else 0.0)
+    monkeypatch.setattr(completion, "time", clock)
+    monkeypatch.setattr(completion, "_watched", set())
+    queue, gate = cl.CommandQueue(device.context, device.cl), cl.UserEvent(device.context)
+    completion.complete_at_exit(queue)
+    try:
+        cl.enqueue_marker(queue, wait_for=[gate])
+        completion._complete()
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    assert least <= now < most
+    queue.finish()

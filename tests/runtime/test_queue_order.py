@@ -122,6 +122,29 @@ def test_the_pyopencl_array_of_a_field_has_the_last_event_of_its_memory(
     np.testing.assert_array_equal(result.get(), 3)
 
 
+@pytest.mark.parametrize("kind", ["array", "field"])
+def test_pyopencl_waits_for_what_pydp_reads(device: Device, queues: list[cl.CommandQueue], kind: str) -> None:
+    """If it writes on another queue, also after several reads."""
+    mine, other = queues[:2]
+    field = pydp.field(np.ones(1000, np.int32), device=device)
+    array = field.array if kind == "field" else cla.to_device(mine, np.ones(1000, np.int32))
+    given = field if kind == "field" else array
+    sums = [pydp.scan(given) for _ in range(3)]
+    for queue in (mine, other, device.queue):
+        queue.finish()
+    gate = _open(device)
+    try:
+        sums += [pydp.scan(given, wait_for=gate), pydp.scan(given)]
+        array.with_queue(other).fill(7, queue=other)
+        _given_time(other)
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    for one in sums:
+        np.testing.assert_array_equal(one.get(), np.arange(1, 1001))
+    assert array.get()[0] == 7
+    assert len(array.events) < 13  # more would make pyopencl wait
+
+
 def test_writers_wait_for_readers_on_a_queue_without_an_order(device: Device) -> None:
     mode = cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
     possible = device.cl.queue_properties & mode  # where there is none, the order of every queue does it

@@ -211,7 +211,7 @@ def _translate(space: Grid, fn: Callable[..., Any], given: Arguments, group: Any
         if size > _NARROW or not -_NARROW <= start <= _NARROW:
             wide = True
             if size >= 1 << 63 or start < -(1 << 63) or start + size > 1 << 63:
-                raise InvalidArgument(f"grid is {shown(space)}; sizes and indexes of 64 bits are accepted")
+                raise InvalidArgument(f"grid is {shown(space)}; sizes and indexes of 64 signed bits are accepted")
     return translation(fn, fingerprint(fn), rank, shape, given.parts, wide)
 
 

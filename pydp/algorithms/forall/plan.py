@@ -235,8 +235,8 @@ class Plan:
         groups = work_items // math.prod(local)
         if work_items >= 1 << 63 or groups > self._most_groups:
             raise UnsupportedOnDevice(
-                f"the grid {extent} has {groups} work-groups with {work_items} work-items; {self._device_name} accepts "
-                f"at most {self._most_groups} and 2**63 - 1"
+                f"the grid {extent} has {groups} work-groups of {math.prod(local)} work-items; on "
+                f"{self._device_name!r}, at most {self._most_groups} work-groups and 2**63 - 1 work-items are accepted"
             )
         return shape, local
 

@@ -1,4 +1,4 @@
-"""The end of the interpreter: CPUs first complete the commands that are enqueued.
+"""The end of the interpreter: pydp waits for the commands that CPUs have not completed.
 
 PoCL and rusticl compile a kernel when it first runs, in threads of their own. If the process ends meanwhile, it frees
 the memory of the compiler under these threads, and crashes.
@@ -10,7 +10,7 @@ import atexit
 import contextlib
 import time
 from typing import TYPE_CHECKING
-from weakref import WeakSet
+from weakref import ref
 
 from pydp.runtime import forks
 
@@ -23,45 +23,43 @@ _NAME = "_pydp_watched"
 
 
 class _Watched:
-    """Lives as long as pyopencl's queue object, which cannot be referenced weakly; pointer: to the queue."""
+    """Lives as long as pyopencl's queue object, which cannot be referenced weakly. queue: another such object."""
 
-    __slots__ = ("__weakref__", "pointer")
+    __slots__ = ("__weakref__", "queue")
 
-    def __init__(self, pointer: int) -> None:
-        self.pointer = pointer
+    def __init__(self, queue: cl.CommandQueue) -> None:
+        self.queue = type(queue).from_int_ptr(queue.int_ptr)
 
 
-_watched: WeakSet[_Watched] = WeakSet()
+_watched: set[ref[_Watched]] = set()
 
 
 def complete_at_exit(queue: cl.CommandQueue) -> None:
-    """Complete the commands of a queue when the interpreter ends, if the program still refers to the queue."""
+    """Wait for the commands of a queue when the interpreter ends, if the program still refers to the queue."""
     if _NAME not in vars(queue):
-        _watched.add(vars(queue).setdefault(_NAME, _Watched(queue.int_ptr)))
+        _watched.add(ref(vars(queue).setdefault(_NAME, _Watched(queue)), _watched.discard))
 
 
 @atexit.register
 def _complete() -> None:
-    """Wait until the queues are empty, and no longer than `_LONGEST`; Ctrl-C ends it."""
-    if forks.is_lost():
+    """Wait until the queues are empty, and no longer than `_LONGEST`. Ctrl-C ends it."""
+    queues = [found.queue for one in list(_watched) if (found := one()) is not None]
+    if not queues or forks.is_lost():
         return
     import pyopencl as cl
 
-    markers = []
-    for one in list(_watched):
-        with contextlib.suppress(cl.Error):
-            queue = cl.CommandQueue.from_int_ptr(one.pointer)
-            if queue.device.type & cl.device_type.CPU:
-                markers.append(cl.enqueue_marker(queue))
-                queue.flush()
-    began = last = time.monotonic()
-    used = time.process_time()
-    pause = 1e-4
-    while any(one.command_execution_status > cl.command_execution_status.COMPLETE for one in markers):
-        time.sleep(pause)
-        pause = min(2 * pause, 0.01)
-        now = time.monotonic()
-        if time.process_time() - used > 0.02:  # more than these queries take in `_LONGEST_PAUSE`
-            used, last = time.process_time(), now
-        if now - began > _LONGEST or now - last > _LONGEST_PAUSE:
-            return
+    with contextlib.suppress(KeyboardInterrupt, cl.Error):
+        markers = [cl.enqueue_marker(one) for one in queues if one.device.type & cl.device_type.CPU]
+        for one in queues:
+            one.flush()
+        began = last = time.monotonic()
+        used = time.process_time()
+        pause = 1e-4
+        while any(one.command_execution_status > cl.command_execution_status.COMPLETE for one in markers):
+            time.sleep(pause)
+            pause = min(2 * pause, 0.01)
+            now = time.monotonic()
+            if time.process_time() - used > 0.02:  # more than these queries take in `_LONGEST_PAUSE`
+                used, last = time.process_time(), now
+            if now - began > _LONGEST or now - last > _LONGEST_PAUSE:
+                return

@@ -353,6 +353,12 @@ TABLE = (
     # --- rusticl ---------------------------------------------------------------------------------------------
     Quirk(
         "rusticl",
+        "the process is aborted if a launch has 2**32 work-groups: forall refuses such grids",
+        {"most_groups": (1 << 32) - 1},
+        shown_by="tests/algorithms/test_forall_huge_grids.py::test_more_groups_than_the_driver_counts",
+    ),
+    Quirk(
+        "rusticl",
         "commands that another queue waits for do not start without a flush",
         {"flush_before_wait": True},
         shown_by="tests/runtime/test_program.py::test_events_of_another_queue_are_waited_for",

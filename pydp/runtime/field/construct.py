@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import Any
 
 import numpy as np
 
-from pydp.errors import InvalidArgument, shown
+from pydp.errors import InvalidArgument, OutOfResources, shown
 from pydp.runtime.drivers.devices import device as find_device
 from pydp.runtime.field.field import Field
 from pydp.runtime.memory.host_memory import check_dtype
@@ -66,7 +68,10 @@ def empty(shape: Any, dtype: Any = np.float32, device: Any = None) -> Field:
     >>> pydp.empty((2, 3)).dtype
     dtype('float32')
     """
-    return Field.fresh(find_device(device), tuple(Extent(shape)), _dtype(dtype))
+    sizes, kind = tuple(Extent(shape)), _dtype(dtype)
+    if math.prod(max(size, 1) for size in sizes) * kind.itemsize > sys.maxsize:  # NumPy counts empty axes as 1, too
+        raise OutOfResources(f"shape {sizes} with dtype {kind} is too large for any array")
+    return Field.fresh(find_device(device), sizes, kind)
 
 
 def zeros(shape: Any, dtype: Any = np.float32, device: Any = None) -> Field:

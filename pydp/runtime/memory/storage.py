@@ -116,6 +116,7 @@ class Storage:
     def note(self, event: cl.Event, queue: cl.CommandQueue, written: bool) -> None:
         """Record that the command of `event` on `queue` reads or writes the memory."""
         with _order:
+            previous = self.event if self.queue is queue else None
             while self.queue is not queue and self.queue is not None and (last := self.event) is not None:
                 others = dict(self.others or ())  # a copy: `waits` of this thread may be iterating over the dict
                 others[self.queue] = last
@@ -127,8 +128,13 @@ class Storage:
                     break
             self.queue = queue
             self.event = event
-        if self.array is not None and (written or self.array.queue is not queue):
-            self.array.add_event(event)
+        if self.array is not None:  # commands of pyopencl on other queues must wait for those that read, too
+            events = self.array.events
+            at = len(events) - 1
+            if previous is not None and queue is self.device._queue and at >= 0 and events[at] is previous:
+                events[at] = event  # the queue is in order
+            else:
+                self.array.add_event(event)
 
     def __del__(self, releases: Any = releases, is_finalizing: Any = sys.is_finalizing) -> None:
         # Globals may be gone when the interpreter ends. `later` is then not needed: the driver frees the memory.

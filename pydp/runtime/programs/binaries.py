@@ -41,12 +41,12 @@ def _kept_here(device: DeviceCore) -> bool:
 
 
 def _path(device: DeviceCore, source: str, options: Sequence[str]) -> Path:
-    content = "\0".join((device.uid, *options, source))
+    content = "\0".join((_MAGIC.decode(), device.uid, *options, source))
     return cache_dir() / "binaries" / f"{hashlib.sha256(content.encode()).hexdigest()}.bin"
 
 
 def _checksum(path: Path, binary: bytes) -> bytes:
-    """Of the binary and the file's name, so that a file that was renamed is not used for another program."""
+    """The checksum of the binary and the file's name: a renamed file is not used for another program."""
     return hashlib.sha256(path.name.encode() + binary).digest()
 
 
