@@ -196,10 +196,13 @@ def test_plans_are_found_again_by_functions_of_equal_content(device: Any, monkey
     made = []
     make = BoundedCache.make
 
-    def counted(self: BoundedCache, key: Any, *rest: Any) -> Any:
-        if self is device.plans:
-            made.append(key)
-        return make(self, key, *rest)
+    def counted(self: BoundedCache, key: Any, maker: Any, *arguments: Any) -> Any:
+        def noted(*given: Any) -> Any:
+            if self is device.plans:
+                made.append(key)
+            return maker(*given)
+
+        return make(self, key, noted, *arguments)
 
     def calls(scale: float) -> list[Any]:
         return [
