@@ -33,7 +33,7 @@ from pydp.runtime.memory import held_queues, host_memory
 from pydp.runtime.memory.deferred_release import hold, later, release_pending
 from pydp.runtime.memory.host_memory import check_dtype
 from pydp.runtime.memory.scratch import give, take
-from pydp.runtime.memory.storage import Storage, memory_of
+from pydp.runtime.memory.storage import Storage, is_in_order, memory_of
 from pydp.runtime.recording import Recorder, claim
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Call:
         }
         call.like = placement.first_array(values)
         call.device, call.queue = placement.place(values, call._outs, device, queue, out_name)
-        call._serial = call.queue is not call.device.queue and not placement.in_order(call.queue)
+        call._serial = call.queue is not call.device.queue and not is_in_order(call.queue)
         if call._waits and any(map(placement.may_change, (*values.values(), *call._outs))):
             placement.wait_for_all(call._waits)  # the host may copy the arrays now
             call._waits = []

@@ -156,11 +156,6 @@ def _items(values: Iterable[Any]) -> Iterator[Any]:
         yield from value if isinstance(value, (list, tuple)) else (value,)
 
 
-def in_order(queue: cl.CommandQueue) -> bool:
-    """Whether the queue is in-order."""
-    return not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-
-
 def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype, name: str) -> None:
     """Raise InvalidArgument unless `out` is a writable array of exactly this shape and dtype."""
     if not isinstance(out, (np.ndarray, FieldData, Array)) or isinstance(out, np.ma.MaskedArray):

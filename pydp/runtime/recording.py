@@ -49,8 +49,7 @@ from pydp.runtime.memory.host_memory import (
     make_visible,
 )
 from pydp.runtime.memory.scratch import pool_of, size_class
-from pydp.runtime.memory.storage import Storage, check_alive, memory_of
-from pydp.runtime.placement import in_order
+from pydp.runtime.memory.storage import Storage, check_alive, is_in_order, memory_of
 from pydp.runtime.programs.program import PreparedLaunch
 from pydp.space import Extent, Grid, Index
 
@@ -530,7 +529,7 @@ def _signature(
         if queues:
             used = {one or own for one in queues} | ({own} if len(queues) < len(arrays) else set())
             queue = used.pop()
-            if used or not in_order(queue):
+            if used or not is_in_order(queue):
                 return None
     return home, queue, tuple(parts), arrays, fields
 
@@ -541,7 +540,7 @@ def _may_be_recorded(name: str, value: Any) -> bool:
     if name == "device":
         return isinstance(value, Device)
     if name == "queue":
-        return type(value) is cl.CommandQueue and in_order(value)
+        return type(value) is cl.CommandQueue and is_in_order(value)
     return type(value) in _SEQUENCES and not value
 
 

@@ -131,8 +131,8 @@ class Storage:
         if self.array is not None:  # commands of pyopencl on other queues must wait for those that read, too
             events = self.array.events
             at = len(events) - 1
-            if previous is not None and queue is self.device._queue and at >= 0 and events[at] is previous:
-                events[at] = event  # the queue is in order
+            if at >= 0 and (events[at] is previous or _is_on(events[at], queue)) and is_in_order(queue):
+                events[at] = event
             else:
                 self.array.add_event(event)
 
@@ -218,6 +218,18 @@ def _running(events: dict[cl.CommandQueue, cl.Event]) -> dict[cl.CommandQueue, c
     """The events that are not complete; without this, a program that makes a queue per call would keep all events."""
     done = cl.command_execution_status.COMPLETE
     return {queue: event for queue, event in events.items() if event.command_execution_status > done}
+
+
+def is_in_order(queue: cl.CommandQueue) -> bool:
+    """Whether the commands of a queue run one after another."""
+    return not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+
+
+def _is_on(event: cl.Event, queue: cl.CommandQueue) -> bool:
+    try:
+        return bool(event.command_queue == queue)
+    except cl.Error:  # an event of the user
+        return False
 
 
 def _of_other_queues(events: list[cl.Event], queue: cl.CommandQueue | None) -> list[cl.Event]:
