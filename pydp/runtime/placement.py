@@ -117,8 +117,12 @@ def check_events(wait_for: Any) -> list[cl.Event]:
     if not isinstance(events, (list, tuple)) or not all(isinstance(event, cl.Event) for event in events):
         raise InvalidArgument(f"wait_for is {shown(wait_for)}; a pyopencl.Event or a list of them is accepted")
     for event in events:
-        if not isinstance(event, cl.UserEvent):
-            event.get_info(cl.event_info.COMMAND_QUEUE).flush()
+        status = event.command_execution_status
+        if status < 0:
+            raise InvalidArgument(f"wait_for has an event that failed with status {status}; other events are accepted")
+        queue = event.get_info(cl.event_info.COMMAND_QUEUE)
+        if queue is not None:  # None for a user event
+            queue.flush()
     return list(events)
 
 

@@ -48,7 +48,8 @@ def test_commands_that_never_run_are_not_waited_for_long(
         nonlocal now
         now += seconds
 
-    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now, process_time=lambda: now if computes else 0.0)
+    clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now)
+    clock.process_time, clock.thread_time = lambda: now * (1 + computes), lambda: now
     monkeypatch.setattr(completion, "time", clock)
     monkeypatch.setattr(completion, "_watched", set())
     queue, gate = cl.CommandQueue(device.context, device.cl), cl.UserEvent(device.context)

@@ -21,6 +21,7 @@ import pytest
 from threads import together
 
 import pydp
+from pydp.errors import InvalidArgument
 from pydp.runtime.drivers.devices import Device
 from pydp.runtime.memory import deferred_release as returns
 from pydp.runtime.memory import held_queues
@@ -460,3 +461,51 @@ def test_events_of_another_context_are_waited_for(device: Device) -> None:
             event = cla.zeros(other, 1000, np.int32).events[-1]
             np.testing.assert_array_equal(call(event).get(), want)
             assert event.command_execution_status == cl.command_execution_status.COMPLETE
+
+
+def test_events_that_failed_are_refused(device: Device) -> None:
+    """Commands that wait for them never run."""
+    x = pydp.field(np.ones(10, np.int32), device=device)
+    for context in (device.context, cl.Context([device.cl])):
+        event = cl.UserEvent(context)
+        event.set_status(-5)
+        with pytest.raises(InvalidArgument, match="an event that failed with status -5; other events are accepted"):
+            pydp.scan(x, wait_for=event)
+
+
+def test_user_events_by_pointer(device: Device) -> None:
+    event = cl.UserEvent(device.context)
+    event.set_status(cl.command_execution_status.COMPLETE)
+    other = cl.Event.from_int_ptr(event.int_ptr)
+    assert pydp.reduce(pydp.field(np.ones(10, np.int32), device=device), wait_for=[other]).get() == 10
+
+
+@pytest.mark.parametrize("kind", ["array", "field"])
+def test_reads_are_flushed_for_pyopencl(device: Device, kind: str) -> None:
+    """Where another queue would wait for ever (rusticl)."""
+    other = cl.CommandQueue(device.context, device.cl)
+    array = cla.to_device(device.queue, np.ones(1000, np.int32))
+    given = array
+    if kind == "field":
+        given = pydp.field(np.ones(1000, np.int32), device=device)
+        array = given.array
+    sums = pydp.scan(given)
+    array = array.with_queue(other)
+    array.fill(3, queue=other)
+    assert array.get(queue=other)[0] == 3 and sums.get()[-1] == 1000
+
+
+def test_threads_that_read_a_pyopencl_array(device: Device) -> None:
+    """pyopencl and pydp change its list of events."""
+    field = pydp.field(np.ones(1000, np.int32), device=device)
+    array = field.array
+    queues = [None, *(cl.CommandQueue(device.context, device.cl) for _ in range(3))]
+
+    def work(queue: Any) -> None:
+        for _ in range(400):
+            sums = pydp.scan(field, queue=queue)
+        assert sums.get()[-1] == 1000
+
+    for _ in range(3):
+        assert not together(partial(work, queue) for queue in queues)
+    assert array.get()[-1] == 1

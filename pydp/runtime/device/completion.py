@@ -40,6 +40,11 @@ def complete_at_exit(queue: cl.CommandQueue) -> None:
         _watched.add(ref(vars(queue).setdefault(_NAME, _Watched(queue)), _watched.discard))
 
 
+def _time_of_others() -> float:
+    """The processor time of all threads but this one, in seconds."""
+    return time.process_time() - time.thread_time()
+
+
 @atexit.register
 def _complete() -> None:
     """Wait until the queues are empty, and no longer than `_LONGEST`. Ctrl-C ends it."""
@@ -53,13 +58,13 @@ def _complete() -> None:
         for one in queues:
             one.flush()
         began = last = time.monotonic()
-        used = time.process_time()
+        used = _time_of_others()
         pause = 1e-4
         while any(one.command_execution_status > cl.command_execution_status.COMPLETE for one in markers):
             time.sleep(pause)
             pause = min(2 * pause, 0.01)
             now = time.monotonic()
-            if time.process_time() - used > 0.02:  # more than these queries take in `_LONGEST_PAUSE`
-                used, last = time.process_time(), now
+            if _time_of_others() - used > 0.02:
+                used, last = _time_of_others(), now
             if now - began > _LONGEST or now - last > _LONGEST_PAUSE:
                 return

@@ -7,6 +7,7 @@ the normal state it costs nothing.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from dataclasses import dataclass
@@ -128,13 +129,21 @@ class Storage:
                     break
             self.queue = queue
             self.event = event
-        if self.array is not None:  # commands of pyopencl on other queues must wait for those that read, too
-            events = self.array.events
-            at = len(events) - 1
-            if at >= 0 and (events[at] is previous or _is_on(events[at], queue)) and is_in_order(queue):
-                events[at] = event
-            else:
-                self.array.add_event(event)
+        if self.array is not None:
+            self._note_in_array(event, queue, previous)
+
+    def _note_in_array(self, event: cl.Event, queue: cl.CommandQueue, previous: cl.Event | None) -> None:
+        """Record a command in the events of the pyopencl Array: pyopencl's commands on other queues must wait for those
+        that read the memory, too. An event replaces the one before it on the same in-order queue."""
+        if self.device.quirks.flush_before_wait:
+            queue.flush()
+        events = self.array.events
+        with _order, contextlib.suppress(IndexError):  # pyopencl may remove events meanwhile
+            last = events[-1]
+            if (last is previous or _is_on(last, queue)) and is_in_order(queue) and events[-1] is last:
+                events[-1] = event
+                return
+        self.array.add_event(event)
 
     def __del__(self, releases: Any = releases, is_finalizing: Any = sys.is_finalizing) -> None:
         # Globals may be gone when the interpreter ends. `later` is then not needed: the driver frees the memory.
