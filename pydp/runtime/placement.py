@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -120,9 +121,10 @@ def check_events(wait_for: Any) -> list[cl.Event]:
         status = event.command_execution_status
         if status < 0:
             raise InvalidArgument(f"wait_for has an event that failed with status {status}; other events are accepted")
-        queue = event.get_info(cl.event_info.COMMAND_QUEUE)
-        if queue is not None:  # None for a user event
-            queue.flush()
+        with contextlib.suppress(cl.Error):  # Intel's runtime, if the program has released the queue
+            queue = event.get_info(cl.event_info.COMMAND_QUEUE)
+            if queue is not None:  # None for a user event
+                queue.flush()
     return list(events)
 
 
@@ -136,7 +138,10 @@ def wait_on_host(wait_for: Any, *given: Any) -> None:
 def wait_for_all(events: Iterable[cl.Event]) -> None:
     """Wait for events, which may be of several contexts."""
     for event in events:
-        event.wait()
+        try:
+            event.wait()
+        except cl.Error as error:
+            raise InvalidArgument(f"wait_for has an event that failed: {error}") from error
 
 
 def of_context(context: cl.Context, events: list[cl.Event]) -> list[cl.Event]:

@@ -482,7 +482,7 @@ def test_user_events_by_pointer(device: Device) -> None:
 
 @pytest.mark.parametrize("kind", ["array", "field"])
 def test_reads_are_flushed_for_pyopencl(device: Device, kind: str) -> None:
-    """Where another queue would wait for ever (rusticl)."""
+    """On rusticl, pyopencl's command on another queue waits for ever otherwise."""
     other = cl.CommandQueue(device.context, device.cl)
     array = cla.to_device(device.queue, np.ones(1000, np.int32))
     given = array
@@ -496,7 +496,7 @@ def test_reads_are_flushed_for_pyopencl(device: Device, kind: str) -> None:
 
 
 def test_threads_that_read_a_pyopencl_array(device: Device) -> None:
-    """pyopencl and pydp change its list of events."""
+    """pyopencl and pydp change the Array's list of events."""
     field = pydp.field(np.ones(1000, np.int32), device=device)
     array = field.array
     queues = [None, *(cl.CommandQueue(device.context, device.cl) for _ in range(3))]
@@ -509,3 +509,20 @@ def test_threads_that_read_a_pyopencl_array(device: Device) -> None:
     for _ in range(3):
         assert not together(partial(work, queue) for queue in queues)
     assert array.get()[-1] == 1
+
+
+def test_an_older_event_that_is_noted_later_replaces_no_newer_one(device: Device) -> None:
+    """Two threads read a Field on one queue; pyopencl then writes on another one."""
+    mine, other = (cl.CommandQueue(device.context, device.cl) for _ in range(2))
+    field = pydp.field(np.ones(1000, np.int32), device=device)
+    array, storage = field.array, field._storage
+    older = cl.enqueue_marker(mine)
+    gate = _open(device)
+    try:
+        sums = pydp.scan(field, queue=mine, wait_for=gate)
+        storage.note(older, mine, False)
+        array.with_queue(other).fill(3, queue=other)
+        _given_time(other)
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    assert sums.get()[-1] == 1000 and array.get()[-1] == 3

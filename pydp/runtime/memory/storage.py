@@ -117,7 +117,6 @@ class Storage:
     def note(self, event: cl.Event, queue: cl.CommandQueue, written: bool) -> None:
         """Record that the command of `event` on `queue` reads or writes the memory."""
         with _order:
-            previous = self.event if self.queue is queue else None
             while self.queue is not queue and self.queue is not None and (last := self.event) is not None:
                 others = dict(self.others or ())  # a copy: `waits` of this thread may be iterating over the dict
                 others[self.queue] = last
@@ -130,19 +129,17 @@ class Storage:
             self.queue = queue
             self.event = event
         if self.array is not None:
-            self._note_in_array(event, queue, previous)
+            self._note_in_array(event, queue)
 
-    def _note_in_array(self, event: cl.Event, queue: cl.CommandQueue, previous: cl.Event | None) -> None:
-        """Record a command in the events of the pyopencl Array: pyopencl's commands on other queues must wait for those
-        that read the memory, too. An event replaces the one before it on the same in-order queue."""
+    def _note_in_array(self, event: cl.Event, queue: cl.CommandQueue) -> None:
+        """Record a command in the events of the pyopencl Array: pyopencl's commands on other queues must wait for
+        pydp's reads of the memory, too. The oldest events are removed if they are complete."""
         if self.device.quirks.flush_before_wait:
             queue.flush()
         events = self.array.events
-        with _order, contextlib.suppress(IndexError):  # pyopencl may remove events meanwhile
-            last = events[-1]
-            if (last is previous or _is_on(last, queue)) and is_in_order(queue) and events[-1] is last:
-                events[-1] = event
-                return
+        with contextlib.suppress(IndexError, ValueError):  # none is left, or another thread has removed it
+            while (oldest := events[0]).command_execution_status <= cl.command_execution_status.COMPLETE:
+                events.remove(oldest)
         self.array.add_event(event)
 
     def __del__(self, releases: Any = releases, is_finalizing: Any = sys.is_finalizing) -> None:
@@ -232,13 +229,6 @@ def _running(events: dict[cl.CommandQueue, cl.Event]) -> dict[cl.CommandQueue, c
 def is_in_order(queue: cl.CommandQueue) -> bool:
     """Whether the commands of a queue run one after another."""
     return not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-
-
-def _is_on(event: cl.Event, queue: cl.CommandQueue) -> bool:
-    try:
-        return bool(event.command_queue == queue)
-    except cl.Error:  # an event of the user
-        return False
 
 
 def _of_other_queues(events: list[cl.Event], queue: cl.CommandQueue | None) -> list[cl.Event]:
