@@ -526,3 +526,22 @@ def test_an_older_event_that_is_noted_later_replaces_no_newer_one(device: Device
     finally:
         gate.set_status(cl.command_execution_status.COMPLETE)
     assert sums.get()[-1] == 1000 and array.get()[-1] == 3
+
+
+@pytest.mark.parametrize("kind", ["array", "field"])
+def test_many_reads_of_a_pyopencl_array_do_not_wait(device: Device, kind: str) -> None:
+    """pyopencl waits if an Array has more than 12 events, here for ever."""
+    other = cl.CommandQueue(device.context, device.cl)
+    field = pydp.field(np.ones(1000, np.int32), device=device)
+    array = field.array if kind == "field" else cla.to_device(device.queue, np.ones(1000, np.int32))
+    device.queue.finish()
+    gate = _open(device)
+    try:
+        given = field if kind == "field" else array
+        sums = [pydp.scan(given, wait_for=gate) for _ in range(30)]
+        assert len(array.events) < 12
+        array.with_queue(other).fill(3, queue=other)
+        _given_time(other)
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    assert all(one.get()[-1] == 1000 for one in sums) and array.get()[-1] == 3

@@ -28,6 +28,7 @@ _order = threading.RLock()
 # Protects the results that are not computed yet, of all devices, and is held while one is computed.
 lazy_lock = fork_safe(threading.RLock())
 _MOST_OTHERS = 8  # queues; above this, completed events are removed
+_MOST_EVENTS = 8  # of an Array, before those of a queue become one; pyopencl waits if there are more than 12
 _POOLED_FROM = 1 << 16  # bytes; above this, a pool lookup is cheaper than new pages
 
 
@@ -133,14 +134,21 @@ class Storage:
 
     def _note_in_array(self, event: cl.Event, queue: cl.CommandQueue) -> None:
         """Record a command in the events of the pyopencl Array: pyopencl's commands on other queues must wait for
-        pydp's reads of the memory, too. The oldest events are removed if they are complete."""
+        pydp's reads of the memory, too. pyopencl's `add_event` waits if there are many events; this does not."""
         if self.device.quirks.flush_before_wait:
             queue.flush()
         events = self.array.events
         with contextlib.suppress(IndexError, ValueError):  # none is left, or another thread has removed it
-            while (oldest := events[0]).command_execution_status <= cl.command_execution_status.COMPLETE:
+            while _has_ended(oldest := events[0]):
                 events.remove(oldest)
-        self.array.add_event(event)
+        events.append(event)
+        if len(events) > _MOST_EVENTS:
+            before = list(events)
+            events.append(cl.enqueue_marker(queue))  # after all commands that the queue has
+            for one in before:
+                if _has_ended(one) or _is_on(one, queue):
+                    with contextlib.suppress(ValueError):
+                        events.remove(one)
 
     def __del__(self, releases: Any = releases, is_finalizing: Any = sys.is_finalizing) -> None:
         # Globals may be gone when the interpreter ends. `later` is then not needed: the driver frees the memory.
@@ -229,6 +237,17 @@ def _running(events: dict[cl.CommandQueue, cl.Event]) -> dict[cl.CommandQueue, c
 def is_in_order(queue: cl.CommandQueue) -> bool:
     """Whether the commands of a queue run one after another."""
     return not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+
+
+def _has_ended(event: cl.Event) -> bool:
+    return bool(event.command_execution_status <= cl.command_execution_status.COMPLETE)
+
+
+def _is_on(event: cl.Event, queue: cl.CommandQueue) -> bool:
+    try:
+        return bool(event.command_queue == queue)
+    except cl.Error:  # an event of the user
+        return False
 
 
 def _of_other_queues(events: list[cl.Event], queue: cl.CommandQueue | None) -> list[cl.Event]:
