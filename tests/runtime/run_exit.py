@@ -24,7 +24,7 @@ import pyopencl as cl
 _events: list[cl.Event] = []  # of commands that must be complete at the end
 
 
-@atexit.register  # before those of pydp, so that it is called after them
+@atexit.register  # Python calls handlers in reverse order: this one after those of pydp
 def _check() -> None:
     for event in _events:
         if event.command_execution_status != cl.command_execution_status.COMPLETE:

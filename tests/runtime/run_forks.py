@@ -243,7 +243,7 @@ def pending_work() -> None:
     def read_only() -> None:
         refused(f.get)
         refused(held[0].get)
-        held_queues._has_ended = untouched  # type: ignore[assignment]
+        held_queues.has_ended = untouched  # type: ignore[assignment]
         refused(lambda: pydp.empty(300000, device=device))  # looks at what earlier calls have left
 
     def untouched(event: object) -> bool:

@@ -390,7 +390,7 @@ def test_an_out_of_order_queue_is_held_while_its_commands_run(
             pydp.scan(pydp.field(np.ones(9, np.int32), device=device), queue=queue, wait_for=gate)
             commands = 1
         else:
-            patch.setattr(held_queues, "_has_ended", lambda event: False)
+            patch.setattr(held_queues, "has_ended", lambda event: False)
             pydp.scan(np.ones(9, np.int32), queue=queue)
             mapped = device.profile.shares_host_memory and not device.profile.direct_host_memory
             commands = 2 if mapped else 1

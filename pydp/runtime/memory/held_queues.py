@@ -39,7 +39,7 @@ class _HeldQueue:
         with contextlib.suppress(IndexError, ValueError):  # a finalizer has removed it meanwhile
             for _ in range(min(len(self.events), _MOST_LOOKS)):
                 event = self.events[0]
-                if _has_ended(event):
+                if has_ended(event):
                     self.events.remove(event)
                 else:
                     self.events.rotate(-1)
@@ -86,5 +86,6 @@ def _keep_all() -> None:
     _held.clear()
 
 
-def _has_ended(event: cl.Event) -> bool:
+def has_ended(event: cl.Event) -> bool:
+    """Whether the command of an event is complete or has failed."""
     return bool(event.command_execution_status <= cl.command_execution_status.COMPLETE)

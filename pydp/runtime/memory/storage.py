@@ -18,6 +18,7 @@ import pyopencl as cl
 from pydp.errors import InvalidArgument
 from pydp.runtime.forks import fork_safe, releases
 from pydp.runtime.memory.deferred_release import later, release_pending
+from pydp.runtime.memory.held_queues import has_ended
 from pydp.runtime.memory.host_memory import create
 from pydp.runtime.memory.released import is_released
 from pydp.runtime.memory.scratch import take
@@ -28,7 +29,7 @@ _order = threading.RLock()
 # Protects the results that are not computed yet, of all devices, and is held while one is computed.
 lazy_lock = fork_safe(threading.RLock())
 _MOST_OTHERS = 8  # queues; above this, completed events are removed
-_MOST_EVENTS = 8  # of an Array, before those of a queue become one; pyopencl waits if there are more than 12
+_MOST_EVENTS = 8  # of an Array; above this, one marker replaces the events of a queue. Above 12, pyopencl waits
 _POOLED_FROM = 1 << 16  # bytes; above this, a pool lookup is cheaper than new pages
 
 
@@ -139,14 +140,14 @@ class Storage:
             queue.flush()
         events = self.array.events
         with contextlib.suppress(IndexError, ValueError):  # none is left, or another thread has removed it
-            while _has_ended(oldest := events[0]):
+            while has_ended(oldest := events[0]):
                 events.remove(oldest)
         events.append(event)
         if len(events) > _MOST_EVENTS:
             before = list(events)
             events.append(cl.enqueue_marker(queue))  # after all commands that the queue has
             for one in before:
-                if _has_ended(one) or _is_on(one, queue):
+                if has_ended(one) or _is_on(one, queue):
                     with contextlib.suppress(ValueError):
                         events.remove(one)
 
@@ -230,17 +231,12 @@ set_buffer = vars(Storage)["buffer"].__set__
 
 def _running(events: dict[cl.CommandQueue, cl.Event]) -> dict[cl.CommandQueue, cl.Event]:
     """The events that are not complete; without this, a program that makes a queue per call would keep all events."""
-    done = cl.command_execution_status.COMPLETE
-    return {queue: event for queue, event in events.items() if event.command_execution_status > done}
+    return {queue: event for queue, event in events.items() if not has_ended(event)}
 
 
 def is_in_order(queue: cl.CommandQueue) -> bool:
     """Whether the commands of a queue run one after another."""
     return not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
-
-
-def _has_ended(event: cl.Event) -> bool:
-    return bool(event.command_execution_status <= cl.command_execution_status.COMPLETE)
 
 
 def _is_on(event: cl.Event, queue: cl.CommandQueue) -> bool:
