@@ -304,8 +304,8 @@ def exchange(
     whole = lanes if wave is None else wave
     if min(lanes, slots, element_bytes) < 1 or whole < 1 or lanes % whole:
         raise InvalidArgument(
-            f"lanes {lanes}, slots {slots}, element_bytes {element_bytes}, wave {wave} are not accepted; "
-            "positive integers and a wave that divides lanes are"
+            f"lanes {lanes}, slots {slots}, element_bytes {element_bytes}, wave {wave} are given; "
+            "positive integers, and a wave that divides lanes, are accepted"
         )
     if banks.count == 1:
         reason = "no banks: each slot is a row of all lanes"

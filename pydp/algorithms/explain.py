@@ -21,12 +21,17 @@ __all__ = ["explain"]
 def explain(fn: Callable[..., Any] | Field, *args: Any, **kw: Any) -> Explanation:
     """Describe the kernels and choices of ``fn(*args, **kw)`` on the device that it would use. Nothing is launched.
 
-    fn: a function of pydp (``pydp.scan``), or your own function for forall, decorated or not. Your own function is
-    followed by the grid and its arguments. Or the result of operators of Fields: ``explain(a * x + y)`` describes the
-    kernel that will compute it. Values of arrays are not read. Raises the errors that the call would raise for invalid
-    arguments, and InvalidArgument for unknown parameters and for any other function.
+    fn: a function of pydp, such as ``pydp.scan``; or your own function for forall, decorated or not, followed by the
+    grid and its arguments; or a Field that operators returned, such as ``a * x + y``, which is described by the kernel
+    that will compute it. Values of arrays are not read.
 
-    >>> print(pydp.explain(pydp.reduce, x, "+"))          # doctest: +SKIP
+    Returns an Explanation. `print` shows it; its attributes are `title`, `facts`, `choices` (the reasons) and `sources`
+    (kernel name -> text). Raises the errors that the call would raise for invalid arguments, and InvalidArgument for
+    unknown parameters and for any other function.
+
+    >>> found = pydp.explain(pydp.reduce, np.ones(1000, np.float32), "+")
+    >>> found.facts["types"]
+    'float32 -> float32'
     >>> print(pydp.explain(double, a.shape, a))           # doctest: +SKIP
     >>> print(pydp.explain(a * x + y))                    # doctest: +SKIP
     """

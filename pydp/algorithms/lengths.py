@@ -41,7 +41,7 @@ def length_of(length: Any) -> Any:
     dtype, shape = getattr(length, "dtype", None), getattr(length, "shape", None)
     if dtype is None or shape is None:
         raise InvalidArgument(
-            f"length is {shown(length)}; an integer, or a Field or pyopencl Array of one, is accepted"
+            f"length is {shown(length)}; an integer, or a Field or pyopencl Array of one integer, is accepted"
         )
     if np.dtype(dtype).kind not in "iu" or tuple(shape) not in ((), (1,)):
         raise InvalidArgument(

@@ -106,12 +106,12 @@ def local_field(*extents: Any, dtype: Any = None) -> Any:
     """An uninitialized array in local memory, shared by the lanes of a group.
 
     ``local_field(np.int32, 16, 16)``, ``local_field((16, 16), np.int32)`` or ``local_field(16, 16, dtype=np.int32)``;
-    the default dtype is float32. The extents are constants. Lanes of the group outside the grid use local fields too.
-    Raises InvalidArgument if it is called outside a vector function.
+    dtypes are bool, integers, floats and records, by default float32. The extents are constants. Lanes of the group
+    outside the grid use local fields too. Raises InvalidArgument if it is called outside a vector function.
 
     Unlike indexes of arguments, its indexes are not checked at run time. If constants, grid indexes or scalar arguments
-    put an index out of bounds, an error is raised before the launch. (Scalar arguments that change on every call are
-    checked for the first values of each magnitude only.) An index that depends on data is checked only in
+    put an index out of bounds, an error is raised before the launch. If a scalar argument changes on every call, only
+    the first calls with values of similar size are checked. An index that depends on data is checked only in
     ``pydp.checked()``; elsewhere, if it is out of bounds, it may read or overwrite any memory of the process.
 
     >>> def reverse(idx, a):
@@ -133,12 +133,21 @@ def private_field(*extents: Any, dtype: Any = None) -> Any:
 def group_barrier(width: Any = None) -> None:
     """Wait for all lanes of the group. After the barrier, each lane sees the earlier writes of the others.
 
-    All lanes of the group, or with `width` all lanes of the block, must reach the barrier.
+    width: divides the group into blocks of `width` consecutive lanes. Only the lanes of a block wait for each other.
+    `width` must divide the size of the group. Without `width`, the group is one block.
 
-    width: the lanes wait in blocks of `width` consecutive lanes; it must divide the size of the group.
+    Either all lanes of a block must reach the barrier, or none: it may be under a condition that is the same in the
+    whole block. Raises VectorError before the launch if only some lanes of a block may reach it, or if `width` does not
+    divide the size of the group; InvalidArgument if it is called outside a vector function.
 
-    Raises VectorError before the launch if some lanes may not reach it, or if `width` does not divide the size of the
-    group; InvalidArgument if it is called outside a vector function. Example: see :func:`local_field`.
+    >>> def swap_pairs(idx, a):
+    ...     s = local_field(np.float32, 8)
+    ...     i = idx.local[0]
+    ...     s[i] = a[idx]
+    ...     group_barrier(2)
+    ...     a[idx] = s[i ^ 1]
+    >>> a = np.arange(8, dtype=np.float32); pydp.forall(8, swap_pairs, a, group=8); a
+    array([1., 0., 3., 2., 5., 4., 7., 6.], dtype=float32)
     """
     _on_lanes_only("group_barrier")
 

@@ -31,12 +31,12 @@ _LONG = 1 << 64
 class Generator:
     """A generator of random numbers, Philox4x32-10, as ``numpy.random.Generator``.
 
-    The numbers depend on the seed and on the calls before, and on nothing else: all devices, drivers and mappings give
-    the same bits. NumPy's generators give other numbers.
+    The numbers depend on seed, stream, offset and the earlier calls only: all devices, drivers and mappings give the
+    same bits. NumPy's generators give other numbers.
 
     seed: None (from the operating system), a non-negative integer, or a sequence of them. stream: 0 to 2**48 - 1;
-    generators of one seed with different streams are independent. offset: the number of blocks to skip, as
-    :meth:`advance`.
+    generators of one seed with different streams are independent. offset: the number of blocks of four words (see
+    below) to skip, as :meth:`advance`.
 
     State: the key (64 bits, from the seed) and a counter of 128 bits, which is the stream and the number of the next
     block. A block has four words of 32 bits. Each call takes the next whole blocks: element i of a result comes from
@@ -223,8 +223,8 @@ class Generator:
         """Integers from `low` to `high`, exclusive (inclusive with endpoint=True); from 0 to `low` without `high`.
 
         All values are equally likely: a word is multiplied by the number of values, the upper half is the result, and a
-        word whose lower half is too small is rejected (Lemire). The further tries of an element are words of its own,
-        from counters that no other draw uses. Ranges of up to 2**32 values take a word of 32 bits, others of 64.
+        word whose lower half is too small is rejected (Lemire). A rejected element is drawn again with further words,
+        from counters that nothing else uses. Ranges of up to 2**32 values take a word of 32 bits, others of 64.
         dtype: an integer dtype or bool. size: as for :meth:`random`.
 
         >>> pydp.random.Generator(3).integers(1, 6, 5, endpoint=True).get()

@@ -120,7 +120,9 @@ def check_events(wait_for: Any) -> list[cl.Event]:
     for event in events:
         status = event.command_execution_status
         if status < 0:
-            raise InvalidArgument(f"wait_for has an event that failed with status {status}; other events are accepted")
+            raise InvalidArgument(
+                f"wait_for has an event of a command that failed with status {status}; pass events of other commands"
+            )
         with contextlib.suppress(cl.Error):  # Intel's runtime, if the program has released the queue
             queue = event.get_info(cl.event_info.COMMAND_QUEUE)
             if queue is not None:  # None for a user event

@@ -91,8 +91,9 @@ def tune(
 
     A shape class holds the sizes that round up to the same powers of two.
 
-    fn: a pydp function that takes ``spec=``, followed by the arguments of a call. They are not changed; an `out` gets
-    its old contents back. again: search even if the class was tuned before. progress: called before each candidate.
+    fn: a pydp function that takes ``spec=``, followed by the arguments of a call. The arrays of the call are not
+    changed; an `out` gets its old contents back. again: search even if the class was tuned before. progress: called
+    before each candidate.
     budget: seconds of search. Then the current candidate is finished, and the best ones are timed again, at the call's
     size and at two others. This takes up to half a minute for short calls. For long calls, it takes the time of several
     hundred calls, and that of the builds that are still needed.

@@ -30,7 +30,7 @@ GRIDS = [(1 << 63,), Grid(4, 1 << 63), Grid(4, -(1 << 63) - 1), Grid(1 << 62, (1
 @pytest.mark.parametrize("grid", GRIDS)
 @pytest.mark.parametrize("call", [pydp.forall, lambda *args: pydp.explain(pydp.forall, *args)])
 def test_indexes_beyond_64_bits(device: Any, call: Any, grid: Any) -> None:
-    with pytest.raises(InvalidArgument, match="sizes and indexes of 64 signed bits are accepted"):
+    with pytest.raises(InvalidArgument, match="sizes and indexes that fit int64 are accepted"):
         call(grid, ones, pydp.zeros(4, device=device))
 
 

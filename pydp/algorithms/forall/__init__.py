@@ -69,7 +69,8 @@ def forall(
     grid: a Grid, an extent (tuple or integer), or an object with a grid or shape (a Field, an ndarray); ranks 0 to 6.
     If a Grid has an offset, indexes start at the offset.
     args: NumPy arrays, Fields, pyopencl Arrays, their tiles (`pydp.tile`) and views, numbers, NumPy scalars, records,
-    tuples of numbers. `fn` changes arrays in place. Arrays may share memory (if arrays of different types do, the
+    tuples of numbers. `fn` changes arrays in place. At indexes outside an array, also at negative ones, reads give 0
+    (or the fill value of a tile) and writes are dropped. Arrays may share memory (if arrays of different types do, the
     mapping "simt" is used).
     group: the extents of a group; needed if `fn` uses ``idx.group``, ``idx.local``, local fields or barriers.
     If the last group extends beyond the grid, its lanes outside the grid take part in barriers and use local fields,
@@ -81,9 +82,9 @@ def forall(
     bits; only a store to a narrower type wraps. A Python integer combined with a 32- or 64-bit integer of an array
     takes that type. Combined with an integer of 8 or 16 bits, literals and constants from outside `fn` take its type
     too; other Python integers widen the result. Literals, arguments, and their sums, differences and products must fit
-    the type that they take; other values wrap. If `min`, `max`,
-    a conditional expression or a variable may hold either a Python integer or an array's integer, the value stays exact
-    until arithmetic with an array's integer, a cast or a store converts it.
+    the type that they take; other values wrap. A variable, a conditional expression, or a `min` or `max` of a Python
+    integer and an array's integer keeps the exact value. It is converted by arithmetic with an array's integer, a cast
+    or a store.
 
     Returns the pyopencl event of the launch. Returns None, after waiting for the results, if `fn` writes NumPy arrays
     or runs on the host.
@@ -211,7 +212,7 @@ def _translate(space: Grid, fn: Callable[..., Any], given: Arguments, group: Any
         if size > _NARROW or not -_NARROW <= start <= _NARROW:
             wide = True
             if size >= 1 << 63 or start < -(1 << 63) or start + size > 1 << 63:
-                raise InvalidArgument(f"grid is {shown(space)}; sizes and indexes of 64 signed bits are accepted")
+                raise InvalidArgument(f"grid is {shown(space)}; sizes and indexes that fit int64 are accepted")
     return translation(fn, fingerprint(fn), rank, shape, given.parts, wide)
 
 

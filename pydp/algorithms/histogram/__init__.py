@@ -51,13 +51,14 @@ def histogram(
     wait_for: Any = None,
     spec: Any = None,
 ) -> tuple[Any, np.ndarray]:
-    """Histogram of `x`, as ``numpy.histogram``. Returns (counts, edges); edges is a NumPy array.
+    """Histogram of `x`, as ``numpy.histogram``. Returns (counts, edges).
 
-    x: integers, bools or floats of any shape. bins: the number of equal bins, or increasing edges. range: (lowest,
-    highest) edge of equal bins; the default is the minimum and maximum of x. Values outside are not counted. weights:
-    numbers in an array of the shape of `x`; the result is then the sums of the weights, in their dtype, added
-    in a fixed order (on CPUs, floats are added as float64). density: return a probability density (float64, or
-    complex128 for complex weights) instead of counts.
+    x: integers, bools or floats of any shape and strides (NumPy, Field or pyopencl Array). bins: the number of equal
+    bins, or increasing edges. range: (lowest, highest) edge of equal bins; the default is the minimum and maximum of x.
+    Values outside are not counted. weights: numbers in an array of the shape of `x`; the result is then the sums of the
+    weights, in their dtype, added in a fixed order (on CPUs, floats are added as float64). density: return a
+    probability density (float64, or complex128 for complex weights) instead of counts. Without weights and density,
+    counts has dtype int64. It has the kind of `x` and one element fewer than edges, which is a NumPy array.
     spec: a :class:`pydp.algorithms.histogram.policy.HistogramSpec`, or a mapping of some of its fields.
 
     The edges are bitwise equal to NumPy's, and values are compared with them exactly. NumPy rounds 64-bit integers to

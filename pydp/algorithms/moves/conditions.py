@@ -23,9 +23,8 @@ def where(
 
     The arguments are arrays or numbers that broadcast; the result has NumPy's common dtype of `yes` and `no` (records
     keep the gaps between their members), and the kind of the first array. out: array for the result; it may be one of
-    the inputs. Without `yes` and `no`, the result is ``nonzero(condition)``. Inside a vector function, and for a
-    condition and values that are numbers or other scalars without `out`, the result is `yes` if the condition is true,
-    else `no`.
+    the inputs. Without `yes` and `no`, the result is ``nonzero(condition)``. In a vector function, or if all arguments
+    are scalars and `out` is None, the result is the scalar `yes` or `no`.
 
     Raises InvalidArgument for shapes that do not broadcast, for records of different dtypes, and for Python integers
     that the dtype of the result does not hold.
@@ -37,7 +36,7 @@ def where(
     if yes is None and no is None:
         return nonzero(condition, **places)
     if yes is None or no is None:
-        raise InvalidArgument("where is given one of two values; both or none are accepted")
+        raise InvalidArgument("where has only one of yes and no; pass both or neither")
     if out is None and not _is_array(condition) and not _is_array(yes) and not _is_array(no):
         return yes if condition else no
     return _where(condition, yes, no, out=out, **places)

@@ -90,7 +90,10 @@ def _shared(name: str, arguments: Sequence[Node], accepted: frozenset[str]) -> T
     if vectors:
         (found,) = vectors
         if any(one.type.width == 1 and not widens_to(one, found.name) for one in arguments):
-            raise Refused(f"{name} is given {_types(arguments)}; scalars that rank no higher than {found} are accepted")
+            raise Refused(
+                f"{name} is given {_types(arguments)}; scalars whose type converts to the component type of {found} "
+                "without losing range are accepted"
+            )
     else:
         found = _shared_scalar(arguments)
     if found.name not in accepted:

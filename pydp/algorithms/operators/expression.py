@@ -236,8 +236,8 @@ def _whole_values(tree: Node, known: Mapping[str, int]) -> frozenset[int] | None
             found = frozenset(make(*one) for one in product(*chosen))
         if len(found) > _MOST_VALUES:
             raise Refused(
-                f"an integer expression without dtype has more than {_MOST_VALUES} possible values because of its "
-                "conditions; cast a part of it to a type, such as (long)"
+                f"an expression of integer literals and conditions has more than {_MOST_VALUES} possible values, too "
+                "many to choose a dtype; cast one operand, for example (long)x"
             )
         return found
 
@@ -514,7 +514,7 @@ class _Parser(grammar._Parser):
             return self._compared_in(_LONG, symbol, left, right)
         self._must_hold(weak, _LONG)
         if other.type.width > 1:
-            raise Refused(f"a Python integer is compared with {other.type}; ulong is accepted")
+            raise Refused(f"a Python integer is compared with {other.type}; ulong is accepted: compare components")
         wide = self._is(cast(Type("ulong"), weak), dtype)
         pair = (wide, other) if weak is left else (other, wide)
         below = symbol in (("<", "<=", "!=") if weak is left else (">", ">=", "!="))  # for a negative number

@@ -231,7 +231,7 @@ def _met(what: str, first: Node, second: Node) -> Type:
         return one if one.width > 1 else other
     raise Refused(
         f"{what} is given {one} and {other}; accepted are two vectors of one type, or a vector and a scalar that "
-        "converts to the vector's component type without loss of rank; use convert_TYPE"
+        "converts to the vector's component type without losing range; use convert_TYPE"
     )
 
 

@@ -63,13 +63,14 @@ def reduce(
         the fields of a record, or a Python function of two values. It must be associative. It need not commute:
         elements are folded in C order of the reduced axes.
     axis: an axis, a tuple of axes, or None for all. keepdims: keep the reduced axes, with size 1.
-    init: the first value, left of all elements: a value, or a Field or pyopencl Array of one element that is read on
-        the device.
+    init: the left operand of the first operation: a value, or a Field or pyopencl Array of one element that is read
+        on the device.
     length: only the first `length` elements count, in C order; `axis` must then reduce all axes. An integer, or a Field
         or pyopencl Array of one integer, such as the `count` of `select`: the kernels read it on the device, so the
         call does not wait for it. If `x` is a result whose length only the device knows, the call does not wait for
         that either. On the device, a negative length counts as 0; a length larger than the array counts as the
-        array's size. "min", "max" and operators without a known identity need init.
+        array's size. With `length`, "min", "max" and operators without a known identity need init, because the length
+        may be 0.
     dtype: dtype of the reduction and the result. The default is the dtype of `x`, or int64 or uint64 for sums and
         products of smaller integers and bools, as in NumPy.
     spec: a :class:`pydp.algorithms.reduce.policy.ReduceSpec`, or a mapping of some of its fields.

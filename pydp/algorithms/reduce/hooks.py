@@ -116,7 +116,9 @@ def plan(
     values = hooks.unknown_empty if bounded and hooks.unknown_empty is not None else hooks.empty
     need = "pass initial=" if hooks.kind == "value" and hooks.load == "own" else "at least one element is needed"
     if bounded and values is None:
-        raise InvalidArgument(f"{hooks.name} with length= may have no elements; pass initial=, the result then")
+        raise InvalidArgument(
+            f"{hooks.name} with length= may have no elements; pass initial=, the result without elements"
+        )
     if count == 0 or n == 0:
         if n == 0 and (count or hooks.indexed) and values is None:
             raise InvalidArgument(f"{hooks.name} of an empty array has no result; {need}")

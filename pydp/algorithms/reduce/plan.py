@@ -89,13 +89,13 @@ def plan(
     if bounded and start is None and not initial:
         raise InvalidArgument(
             f"a reduction with op {operator.title} and length= may have no elements; pass {_parameter_text(operator)}, "
-            "the result of no elements"
+            "the result without elements"
         )
     if n == 0:
         if start is None and not initial:
             raise InvalidArgument(
                 f"an empty reduction with op {operator.title} has no result; pass {_parameter_text(operator)}, "
-                "the result of no elements"
+                "the result without elements"
             )
         return Plan(accumulator, operator, (), True, start, None)
     count = int(np.prod([size for size, _ in kept], dtype=object))

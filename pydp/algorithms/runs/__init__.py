@@ -146,12 +146,12 @@ def unique(
 
     axis: of an array of rank 2 and more: the distinct slices of `x` along this axis, in lexicographic order. The result
     has the shape of `x` except along the axis, and the other results have rank 1. As in NumPy, a slice with a NaN
-    equals no other, and `equal_nan` has no effect. There is a sort for each element of a slice. Calls on Fields wait
-    for the number of slices. `length` is not accepted.
+    equals no other, and `equal_nan` has no effect. The call sorts once for each element of a slice. Calls on Fields
+    wait for the number of slices. `length` is not accepted.
 
-    The length of the results, spec and errors: as for `run_length_encode`. The elements are sorted, and the heads of
-    their runs selected; with return_index or return_inverse, their indexes are sorted, too. On CPUs, elements that are
-    sorted already are found by reading them once, and are not sorted again.
+    The length of the results, spec and errors: as for `run_length_encode`. The elements are sorted, and the first
+    of each run of equal elements is kept; with return_index or return_inverse, their indexes are sorted, too. On CPUs,
+    elements that are sorted already are found by reading them once, and are not sorted again.
 
     >>> pydp.unique(np.array([3, 1, 3, 2]), return_counts=True)
     (array([1, 2, 3]), array([1, 1, 2]))

@@ -52,13 +52,13 @@ def scan(
     op: any associative operator, commutative or not: ``+ * min max & | ^ logaddexp``, an OpenCL C expression in a and
     b, a dict of names and expressions for the fields of a record, or a Python function. `a` is the earlier one.
     The bracketing depends only on the sizes, the device and the specialization, so float results are bitwise
-    reproducible until the call is tuned. The operator only receives elements of `x` and their reductions, with one
-    exception. In an in-place scan (out=x), a work-group that recomputes the aggregate of a late partition may read
-    elements while they are overwritten, and an element of more than 8 bytes may mix old and new bytes. The operator
-    must terminate for such values; its result is discarded.
+    reproducible; `pydp.tune` may change the bracketing. The operator only receives elements of `x` and their
+    reductions, with one exception: in an in-place scan (out=x), it may receive elements that are being overwritten, of
+    which an element of more than 8 bytes may mix old and new bytes. It must return for such values; its result is then
+    discarded.
 
     exclusive: element k is the reduction of the elements before k. Element 0 is `init`, or the operator's identity (an
-    operator without a known identity needs init). reverse: the same as ``scan(x[::-1], ...)[::-1]``. init: the first
+    operator without a known identity needs init). reverse: scan from the end of the axis. init: the first
     value of every scan and of every segment: a value, or a Field or pyopencl Array of one element that is read on the
     device. segments: head flags (bool or uint8; nonzero starts a segment) or keys (other integers; a run of equal keys
     is a segment), of the shape of x. Pass ("flags", array) or ("keys", array) to select one explicitly. A flag marks

@@ -50,9 +50,9 @@ def top_k(
 
     x: array of any shape, strides and dtype that `sort` accepts (NumPy, Field or pyopencl Array). Both results have the
     shape of `x` with k elements along the axis, and its kind; the indexes have dtype int64.
-    axis: None takes the elements in C order. largest: False returns the smallest elements, the smallest first.
-    Elements are ordered as by `sort`: NaN is the largest. Of equal elements (-0.0 equals 0.0), those of lower indexes
-    come first and are preferred.
+    axis: with None, the results have shape (k,) and the indexes are those of the flattened array. largest: False
+    returns the smallest elements, the smallest first. Elements are ordered as by `sort`: NaN is the largest. Of equal
+    elements (-0.0 equals 0.0), those of lower indexes come first and are preferred.
     key, less: another order, as for `sort`; all elements are then sorted.
     spec: a :class:`pydp.algorithms.top_k.policy.TopKSpec`, or a mapping of some of its fields.
 

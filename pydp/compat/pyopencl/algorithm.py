@@ -143,7 +143,10 @@ def _selected(
 def copy_if(
     ary: Any, predicate: str, extra_args: Any = None, preamble: str = "", queue: Any = None, wait_for: Any = None
 ) -> tuple[Any, Any, Any]:
-    """Copy the elements for which `predicate` (C, of ``ary[i]``) holds: the copies, their number, the event."""
+    """Copy the elements of `ary` for which `predicate` holds, a C expression that may use ``ary[i]``.
+
+    Returns (array with space for all elements, number of copies on the device, event).
+    """
     check_process(ary.context)
     if not extra_args and not preamble and (found := direct.select(ary, predicate, queue, wait_for)) is not None:
         return found
@@ -155,14 +158,17 @@ def copy_if(
 def remove_if(
     ary: Any, predicate: str, extra_args: Any = None, preamble: str = "", queue: Any = None, wait_for: Any = None
 ) -> tuple[Any, Any, Any]:
-    """Copy the elements for which `predicate` does not hold: the copies, their number, the event."""
+    """Copy the elements for which `predicate` does not hold. Returns what `copy_if` returns."""
     return copy_if(ary, f"!({predicate})", extra_args, preamble, queue, wait_for)
 
 
 def partition(
     ary: Any, predicate: str, extra_args: Any = None, preamble: str = "", queue: Any = None, wait_for: Any = None
 ) -> tuple[Any, Any, Any, Any]:
-    """Copy the elements to two arrays, by `predicate`: both, the number of elements of the first, the event."""
+    """Copy the elements for which `predicate` holds to one array, and the others to another.
+
+    Returns (first array, second array, number of elements in the first, event).
+    """
     variables = (("predicate", predicate),)
     true, false, count, event = _selected(_partition, 2, ary, variables, extra_args, preamble, queue, wait_for)
     return true, false, count, event
@@ -176,7 +182,7 @@ def unique(
     queue: Any = None,
     wait_for: Any = None,
 ) -> tuple[Any, Any, Any]:
-    """Copy the elements that differ from their predecessors: the copies, their number, the event."""
+    """Copy the elements that differ from their predecessors. Returns what `copy_if` returns."""
     variables = (("macro_is_equal_expr", is_equal_expr),)
     out, count, event = _selected(_unique, 1, ary, variables, extra_args, preamble, queue, wait_for)
     return out, count, event
@@ -246,7 +252,7 @@ class RadixSort(original.RadixSort):
         wait_for: Any = None,
         **kwargs: Any,
     ) -> tuple[tuple[Any, ...], Any]:
-        """Sort: the sorted copies of the arrays in `sort_arg_names`, and the event."""
+        """Return (the sorted copies of the arrays in `sort_arg_names`, the event)."""
         if kwargs:
             raise TypeError(f"invalid keyword arguments: {set(kwargs)}")
         first = args[self.first_array_arg_idx]
@@ -473,7 +479,7 @@ class ListOfListsBuilder(original.ListOfListsBuilder):
         )
 
     def do_not_vectorize(self) -> bool:
-        """Whether a work-item takes adjacent objects: on CPUs always."""
+        """Return whether each work-item processes adjacent objects; it does on CPUs."""
         return super().do_not_vectorize() or mapping_of(self.devices) == "vector"
 
 

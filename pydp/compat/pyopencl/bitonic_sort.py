@@ -38,7 +38,7 @@ class BitonicSort(original.BitonicSort):
     """
 
     def __call__(self, arr: Any, idx: Any = None, queue: Any = None, wait_for: Any = None, axis: int = 0) -> Any:
-        """Sort `arr`, and permute `idx` likewise: `arr` and the event."""
+        """Sort `arr` in place, and permute `idx` likewise. Returns (`arr`, the event)."""
         check_process(self.context)
         own = overrides(self, original.BitonicSort, "get_program", "sort_b_prepare_wl")
         arrays = [one for one in (arr, idx) if one is not None]

@@ -82,9 +82,9 @@ def check_barriers(function: ir.Function) -> None:
         return
     for barrier, reason in analyze(function).barriers:
         raise VectorError(
-            f"{_absent(function, barrier)} reach this barrier, because line {reason.where.line} depends on "
-            f"{reason.value}, which differs between lanes. Move the barrier out of the condition, make the condition "
-            f"uniform, or {_advice(barrier)}",
+            f"{_absent(function, barrier)} reach this barrier, because the condition in line {reason.where.line} "
+            f"depends on {reason.value}, which differs between lanes. Move the barrier out of the condition, make the "
+            f"condition uniform, or {_advice(barrier)}",
             barrier.where,
         )
 
@@ -93,8 +93,8 @@ def _advice(barrier: ir.Barrier) -> str:
     if barrier.width is None:
         return "give the number of lanes that reach it: group_barrier(width)"
     return (
-        "give a uniform width, and have only conditions and for loops with uniform bounds between the condition and "
-        "the barrier"
+        "pass a width that is the same in all lanes, with only conditions and for loops with uniform bounds between "
+        "the condition and the barrier"
     )
 
 

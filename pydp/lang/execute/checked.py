@@ -36,10 +36,11 @@ _variable = reader("PYDP_CHECK")
 
 @contextmanager
 def checked() -> Iterator[None]:
-    """Run every forall inside the block on the host, which is slow, and check it (this thread only; PYDP_CHECK=1: all).
+    """Run every forall inside the block on the host, which is slow, and check it.
 
-    It reports races, with both lanes and their values; indexes out of bounds; and reads of uninitialized memory.
-    Raises :class:`pydp.CheckFailed`, a :class:`pydp.VectorError`, for the first one.
+    This applies to the current thread; the environment variable PYDP_CHECK=1 applies to the whole process. It finds
+    races, with both lanes and their values; indexes out of bounds; and reads of uninitialized memory. At the first such
+    mistake it raises :class:`pydp.CheckFailed`, a :class:`pydp.VectorError`; arrays may then be partly written.
 
     >>> def late(idx, a, i):
     ...     a[i[idx]] = 1

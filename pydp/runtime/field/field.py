@@ -128,6 +128,7 @@ class Field(FieldOperators):
         return self[place[0] if len(place) == 1 else place]
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        """Write `value`, an array or a number that broadcasts, to the elements that `key` selects."""
         transfer.assign(self[key], value)
 
     # --- data --------------------------------------------------------------------------------------------
@@ -137,7 +138,10 @@ class Field(FieldOperators):
         return transfer.fetch(self)
 
     def set(self, values: Any) -> None:
-        """Replace all elements by `values`, an array-like of the same shape that is converted to the dtype."""
+        """Replace all elements by `values`, an array-like of the same shape that is converted to the dtype.
+
+        Raises InvalidArgument for another shape or a read-only field. See `copy_in` for a copy that does not wait.
+        """
         self.copy_in(values)
 
     def copy_in(self, values: Any, blocking: bool = True) -> cl.Event | None:

@@ -57,7 +57,7 @@ def _compared(op: str, other: Any, field: Any) -> tuple[Any, bool]:
         return normal_input("the other side of a comparison", other), False
     if isinstance(other, numbers.Number) and not isinstance(other, np.generic):
         raise InvalidArgument(
-            f"a comparison with {shown(other)}; Python's and NumPy's bools, integers, floats and complex "
+            f"a Field is compared with {shown(other)}; Python's and NumPy's bools, integers, floats and complex "
             "numbers are accepted"
         )
     if op not in ("eq", "ne"):
