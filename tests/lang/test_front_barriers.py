@@ -388,7 +388,7 @@ ABSENT = [
 def test_lanes_that_do_not_reach_the_barrier_are_named(fn, group, words):
     with pytest.raises(VectorError) as caught:
         translate(fn, len(group), group, TYPES)
-    assert caught.value.message.startswith(f"{words}, because line ")
+    assert caught.value.message.startswith(f"{words}, because the condition or loop in line ")
 
 
 def _width_in_a_while_loop(idx, out, x, n):
