@@ -82,9 +82,9 @@ def check_barriers(function: ir.Function) -> None:
         return
     for barrier, reason in analyze(function).barriers:
         raise VectorError(
-            f"{_absent(function, barrier)} reach this barrier, because the condition or loop in line {reason.where.line} "
-            f"depends on {reason.value}, which differs between lanes. Move the barrier out of the condition, make the "
-            f"condition uniform, or {_advice(barrier)}",
+            f"{_absent(function, barrier)} reach this barrier, because the condition or loop in line "
+            f"{reason.where.line} depends on {reason.value}, which differs between lanes. Move the barrier out of it, "
+            f"make it uniform, or {_advice(barrier)}",
             barrier.where,
         )
 
