@@ -27,6 +27,7 @@ EPILOGUES = {
     ),
 }
 DIGITS = (797, 3000, 64)  # as in `pydp demo`: b is the transposed view of a contiguous array
+_SMALL = 2 * 512**3  # operations of a product whose launch takes a noticeable part of the time
 _TEXTBOOK_TILE = 16
 
 
@@ -40,7 +41,8 @@ def run(
     products with a bias and an activation.
 
     Rates in GFLOP/s, ratios to NumPy, PyTorch, the same call on NumPy arrays, the textbook kernel, the
-    multiply-add peak and, for one row, kernels that only read; for an epilogue, to the product followed by `evaluate`.
+    multiply-add peak and, for one row, kernels that only read; for small products, to NumPy also with the time of an empty
+    kernel subtracted from pydp's; for an epilogue, to the product followed by `evaluate`.
     """
     chosen = list(sizes) if sizes is not None else SQUARES[:2] if quick else SQUARES + SKINNY + SMALL + BATCHES
     rows = []
@@ -83,8 +85,10 @@ def _case(device: Any, dtype: str, size: Size, peak: Any, turned: bool = False) 
     textbook = None if batch or turned or dtype == "complex64" else _textbook(device, dtype, left, right, m, n, k)
     if textbook is not None:
         others["textbook"] = textbook
-    reads = Limits(device).reads(b.nbytes, right) if m == 1 else {}
-    seconds = alternating({"pydp": ours, "peak": peak} | others | reads, warm=2)
+    limits = Limits(device)
+    reads = limits.reads(b.nbytes, right) if m == 1 else {}
+    launch = {"launch": limits.launch()} if 2 * host.size * k <= _SMALL else {}
+    seconds = alternating({"pydp": ours, "peak": peak} | others | reads | launch, warm=2)
     np.testing.assert_allclose(out.get(), host, rtol=0, atol=50 * np.finfo(dtype).eps * np.sqrt(k) * k**0.5)
     work = 2.0 * host.size * k * (4 if dtype == "complex64" else 1)
     rate = work / seconds["pydp"] / 1e9
@@ -92,6 +96,8 @@ def _case(device: Any, dtype: str, size: Size, peak: Any, turned: bool = False) 
     ratios["FMA peak"] = rate / peak.limit
     for name, read in reads.items():
         ratios[name] = b.nbytes / seconds["pydp"] / 1e9 / read.rate(seconds[name])
+    if launch:
+        ratios["numpy, launch subtracted"] = seconds["numpy"] / (seconds["pydp"] - seconds["launch"])
     case = f"{dtype} {'x'.join(map(str, size))}{' b transposed' if turned else ''}"
     return Row("matmul", case, device.name, seconds["pydp"], rate, "GFLOP/s", ratios)
 

@@ -161,6 +161,17 @@ class Limits:
             found["prefetched read"] = self._stream("limit_read", nbytes, source, hints=True)
         return found
 
+    def launch(self) -> Probe:
+        """A kernel that reads nothing, with a work-group for each core: the time of a launch and of its end."""
+        made, width = self._kernel("limit_read", "float32")
+        items = self.device.profile.compute_units * self.group
+        args = [self._memory(None, items * width * 4), self._memory(None, items * width * 4), np.int32(0), np.int64(1)]
+
+        def run() -> None:
+            made.enqueue(self.device.queue, (items,), (self.group,), args).wait()
+
+        return Probe(run, 1.0, "launches")
+
     def measure(self, repeats: int = 7) -> dict[str, float]:
         """Measure all limits, alternating: name -> best rate."""
         probes = {"f32 FMA peak": self.peak("float32"), **self.copies(), **self.reads()}
