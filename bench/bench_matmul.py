@@ -41,8 +41,8 @@ def run(
     products with a bias and an activation.
 
     Rates in GFLOP/s, ratios to NumPy, PyTorch, the same call on NumPy arrays, the textbook kernel, the
-    multiply-add peak and, for one row, kernels that only read; for small products, to NumPy also with the time of an empty
-    kernel subtracted from pydp's; for an epilogue, to the product followed by `evaluate`.
+    multiply-add peak and, for one row, kernels that only read; for small products, to NumPy also with the
+    time of an empty kernel subtracted from pydp's; for an epilogue, to the product followed by `evaluate`.
     """
     chosen = list(sizes) if sizes is not None else SQUARES[:2] if quick else SQUARES + SKINNY + SMALL + BATCHES
     rows = []
