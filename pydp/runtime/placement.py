@@ -123,7 +123,7 @@ def check_events(wait_for: Any) -> list[cl.Event]:
             raise InvalidArgument(
                 f"wait_for has an event of a command that failed with status {status}; pass events of other commands"
             )
-        with contextlib.suppress(cl.Error):  # Intel's runtime, if the program has released the queue
+        with contextlib.suppress(cl.Error):  # Intel's runtime raises one if the program has released the queue
             queue = event.get_info(cl.event_info.COMMAND_QUEUE)
             if queue is not None:  # None for a user event
                 queue.flush()

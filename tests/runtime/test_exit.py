@@ -49,7 +49,7 @@ def test_commands_that_never_run_are_not_waited_for_long(
         now += seconds
 
     clock = SimpleNamespace(sleep=sleep, monotonic=lambda: now)
-    clock.process_time, clock.thread_time = lambda: now * (1 + computes), lambda: now
+    clock.process_time, clock.thread_time = lambda: now * (2 if computes else 1), lambda: now
     monkeypatch.setattr(completion, "time", clock)
     monkeypatch.setattr(completion, "_watched", set())
     queue, gate = cl.CommandQueue(device.context, device.cl), cl.UserEvent(device.context)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _LONGEST = 60.0  # seconds
 _LONGEST_PAUSE = 3.0  # seconds without computation; commands then wait for an event that nobody completes
+_IDLE = 0.02  # seconds of processor time that idle threads of a driver take at most in this pause
 _NAME = "_pydp_watched"
 
 
@@ -64,7 +65,7 @@ def _complete() -> None:
             time.sleep(pause)
             pause = min(2 * pause, 0.01)
             now = time.monotonic()
-            if _time_of_others() - used > 0.02:
+            if _time_of_others() - used > _IDLE:
                 used, last = _time_of_others(), now
             if now - began > _LONGEST or now - last > _LONGEST_PAUSE:
                 return

@@ -29,7 +29,8 @@ _order = threading.RLock()
 # Protects the results that are not computed yet, of all devices, and is held while one is computed.
 lazy_lock = fork_safe(threading.RLock())
 _MOST_OTHERS = 8  # queues; above this, completed events are removed
-_MOST_EVENTS = 8  # of an Array; above this, one marker replaces the events of a queue. Above 12, pyopencl waits
+_MOST_EVENTS = 8  # of an Array; above this, a read by pydp removes some. Above 12, pyopencl's `add_event` waits
+_FIRST_EVENTS = 4  # that pyopencl's `add_event` waits for, and then removes
 _POOLED_FROM = 1 << 16  # bytes; above this, a pool lookup is cheaper than new pages
 
 
@@ -135,21 +136,22 @@ class Storage:
 
     def _note_in_array(self, event: cl.Event, queue: cl.CommandQueue) -> None:
         """Record a command in the events of the pyopencl Array: pyopencl's commands on other queues must wait for
-        pydp's reads of the memory, too. pyopencl's `add_event` waits if there are many events; this does not."""
-        if self.device.quirks.flush_before_wait:
-            queue.flush()
+        pydp's reads of the memory, too.
+
+        Unlike pyopencl's `add_event`, this never waits. If there are many events, it removes those of commands that
+        have ended or failed, and if there still are many, it replaces those of `queue` by a marker. The first ones
+        stay: `add_event` in another thread may be waiting for them, and then removes whatever is first.
+        """
         events = self.array.events
-        with contextlib.suppress(IndexError, ValueError):  # none is left, or another thread has removed it
-            while has_ended(oldest := events[0]):
-                events.remove(oldest)
         events.append(event)
         if len(events) > _MOST_EVENTS:
-            before = list(events)
-            events.append(cl.enqueue_marker(queue))  # after all commands that the queue has
-            for one in before:
-                if has_ended(one) or _is_on(one, queue):
-                    with contextlib.suppress(ValueError):
-                        events.remove(one)
+            _remove([one for one in events[_FIRST_EVENTS:] if has_ended(one)], events)
+        if len(events) > _MOST_EVENTS:
+            replaced = [one for one in events[_FIRST_EVENTS:] if _is_on(one, queue)]
+            events.append(cl.enqueue_marker(queue))  # completes after all commands that the queue has
+            _remove(replaced, events)
+        if self.device.quirks.flush_before_wait:
+            queue.flush()
 
     def __del__(self, releases: Any = releases, is_finalizing: Any = sys.is_finalizing) -> None:
         # Globals may be gone when the interpreter ends. `later` is then not needed: the driver frees the memory.
@@ -242,14 +244,20 @@ def is_in_order(queue: cl.CommandQueue) -> bool:
 def _is_on(event: cl.Event, queue: cl.CommandQueue) -> bool:
     try:
         return bool(event.command_queue == queue)
-    except cl.Error:  # an event of the user
+    except cl.Error:  # Intel's runtime raises one if the program has released the queue
         return False
+
+
+def _remove(ended: list[cl.Event], events: list[cl.Event]) -> None:
+    for one in ended:
+        with contextlib.suppress(ValueError):  # another thread has removed it
+            events.remove(one)
 
 
 def _of_other_queues(events: list[cl.Event], queue: cl.CommandQueue | None) -> list[cl.Event]:
     """The events of commands on queues other than `queue`, after flushing these queues. User events have no queue."""
     found = []
-    for event in events:
+    for event in list(events):  # a copy: other threads remove events
         try:
             other = event.command_queue
         except cl.Error:
