@@ -96,7 +96,7 @@ def _case(device: Any, dtype: str, size: Size, peak: Any, turned: bool = False) 
     ratios["FMA peak"] = rate / peak.limit
     for name, read in reads.items():
         ratios[name] = b.nbytes / seconds["pydp"] / 1e9 / read.rate(seconds[name])
-    if launch:
+    if launch and seconds["pydp"] > 1.2 * seconds["launch"]:  # else the difference is noise
         ratios["numpy, launch subtracted"] = seconds["numpy"] / (seconds["pydp"] - seconds["launch"])
     case = f"{dtype} {'x'.join(map(str, size))}{' b transposed' if turned else ''}"
     return Row("matmul", case, device.name, seconds["pydp"], rate, "GFLOP/s", ratios)

@@ -162,7 +162,8 @@ class Limits:
         return found
 
     def launch(self) -> Probe:
-        """A kernel that reads nothing, with a work-group for each core: the time of a launch and of its end."""
+        """A kernel that reads nothing, with a work-group for each compute unit: the time to launch it and wait for its
+        end."""
         made, width = self._kernel("limit_read", "float32")
         items = self.device.profile.compute_units * self.group
         args = [self._memory(None, items * width * 4), self._memory(None, items * width * 4), np.int32(0), np.int64(1)]

@@ -111,7 +111,7 @@ def local_field(*extents: Any, dtype: Any = None) -> Any:
 
     Unlike indexes of arguments, its indexes are not checked at run time. If constants, grid indexes or scalar arguments
     put an index out of bounds, an error is raised before the launch. If a scalar argument changes on every call, only
-    the first calls with values of similar size are checked. An index that depends on data is checked only in
+    its first values of each magnitude are checked. An index that depends on data is checked only in
     ``pydp.checked()``; elsewhere, if it is out of bounds, it may read or overwrite any memory of the process.
 
     >>> def reverse(idx, a):

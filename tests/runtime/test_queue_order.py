@@ -529,11 +529,11 @@ def test_an_older_event_that_is_noted_later_replaces_no_newer_one(device: Device
     assert sums.get()[-1] == 1000 and array.get()[-1] == 3
 
 
-@pytest.mark.parametrize("reads", [9, 13, 30])
+@pytest.mark.parametrize("reads", [9, 17, 30])
 @pytest.mark.parametrize("kind", ["array", "field"])
 def test_many_reads_of_a_pyopencl_array_do_not_wait(device: Device, kind: str, reads: int) -> None:
-    """pyopencl waits if an Array has more than 12 events, here for ever. After 9 and 13 reads, a marker is
-    the last event. The first four reads, whose events stay, end before the others."""
+    """pyopencl waits if an Array has more than 12 events, here for ever. After 9 reads, the only
+    event is a marker. The first four reads end before the others."""
     other = cl.CommandQueue(device.context, device.cl)
     field = pydp.field(np.ones(1000, np.int32), device=device)
     array = field.array if kind == "field" else cla.to_device(device.queue, np.ones(1000, np.int32))
@@ -559,30 +559,82 @@ def _storage_of(array: cla.Array, device: Device) -> Storage:
     return Storage(array.base_data, device, array=array)
 
 
-def test_only_ended_events_and_those_of_the_queue_are_removed(device: Device, queues: list[cl.CommandQueue]) -> None:
+def _of_many_commands(device: Device, queues: list[cl.CommandQueue], gate: cl.UserEvent) -> list[list[cl.Event]]:
+    """Events of: three pending commands on a queue, two pending ones on another, eight ended ones on a third."""
     mine, other, third = queues
+    ended = [cl.enqueue_marker(third) for _ in range(8)]
+    third.finish()
+    pending = [[cl.enqueue_marker(queue, wait_for=[gate]) for _ in range(n)] for queue, n in ((other, 3), (mine, 2))]
+    return [*pending, ended]
+
+
+def test_only_ended_events_and_those_of_the_queue_are_removed(device: Device, queues: list[cl.CommandQueue]) -> None:
     array = cla.to_device(device.queue, np.ones(1000, np.int32))
     device.queue.finish()
     gate = _open(device)
     try:
-        pending = [cl.enqueue_marker(other, wait_for=[gate]) for _ in range(3)]
-        ended = [cl.enqueue_marker(third) for _ in range(6)]
-        third.finish()
-        first = [*ended[:2], *(cl.enqueue_marker(mine, wait_for=[gate]) for _ in range(2))]
+        of_other, of_mine, ended = _of_many_commands(device, queues, gate)
         events = array.events  # a failed assertion about the array would show its values, and wait
-        events[:] = [*first, *pending, *ended[2:]]
-        storage, noted = _storage_of(array, device), []
-        for _ in range(9):
-            noted.append(cl.enqueue_marker(mine, wait_for=[gate]))
-            storage.note(noted[-1], mine, False)
-            assert len(events) <= 12 and all(one in events for one in pending)
-            assert events[:4] == first  # pyopencl's add_event may be waiting for these
-            assert events[-1] == noted[-1] or events[-1].command_queue == mine
+        events[:] = [*ended[:4], *of_other, *of_mine]
+        storage = _storage_of(array, device)
+        for k in range(9):
+            noted = cl.enqueue_marker(queues[0], wait_for=[gate])
+            storage.note(noted, queues[0], False)
+            assert len(events) <= 8 and events[:3] == of_other and not any(one in events for one in ended)
+            assert events[-1] == noted if k < 3 else events[-1].command_queue == queues[0]
     finally:
         gate.set_status(cl.command_execution_status.COMPLETE)
 
 
-def test_the_marker_of_many_reads_is_flushed(
+def test_events_that_pyopencl_may_be_waiting_for_stay(
+    device: Device, queues: list[cl.CommandQueue], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Above 12 events, pyopencl's add_event waits for the first four, and then removes the first four."""
+    array = cla.to_device(device.queue, np.ones(1000, np.int32))
+    device.queue.finish()
+    monkeypatch.setattr(cl, "wait_for_events", lambda events: pytest.fail("the host waits"))
+    gate = _open(device)
+    try:
+        of_other, of_mine, ended = _of_many_commands(device, queues, gate)
+        of_other += _of_many_commands(device, queues, gate)[0] + _of_many_commands(device, queues, gate)[0]
+        stay, events = [*of_mine, *ended[:2], *of_other], array.events
+        events[:] = [*stay, *ended[2:]]
+        _storage_of(array, device).note(cl.enqueue_marker(queues[0], wait_for=[gate]), queues[0], False)
+        assert events[:-1] == stay and len(stay) == 13 and events[-1].command_queue == queues[0]
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+
+
+def test_events_that_ended_or_failed_are_not_waited_for(device: Device, queues: list[cl.CommandQueue]) -> None:
+    """Drivers skip a command that waits for one that failed."""
+    mine, other, _ = queues
+    array = cla.to_device(device.queue, np.ones(1000, np.int32))
+    failed, ended, gate = _open(device), cl.enqueue_marker(other), _open(device)
+    failed.set_status(-5)
+    other.finish()
+    try:
+        pending = cl.enqueue_marker(other, wait_for=[gate])
+        array.events[:] = [failed, ended, pending]
+        found = _storage_of(array, device).waits(mine)
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    assert found == [pending]
+
+
+def test_the_events_of_uploads_hold_no_memory_of_the_host(device: Device) -> None:
+    class Tracked(np.ndarray[Any, Any]):
+        pass
+
+    values = np.ones(1000, np.int32).view(Tracked)
+    alive = weakref.ref(values)
+    array = cla.to_device(device.queue, values)
+    del values
+    for _ in range(2):
+        assert pydp.reduce(array).get() == 1000
+    assert alive() is None
+
+
+def test_the_marker_of_many_reads_is_in_time_and_flushed(
     device: Device, queues: list[cl.CommandQueue], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On rusticl, pyopencl's commands on another queue wait for ever otherwise."""
@@ -598,9 +650,16 @@ def test_the_marker_of_many_reads_is_flushed(
         calls.append("marker")
         return enqueue_marker(queue, **given)
 
-    enqueue_marker = cl.enqueue_marker
+    def remove(some: list[cl.Event], *others: Any) -> None:
+        assert "marker" in calls or not some  # another thread that copies the list finds the events or the marker
+        removed(some, *others)
+
+    enqueue_marker, removed = cl.enqueue_marker, storage_module._remove
     monkeypatch.setattr(storage_module.cl, "enqueue_marker", marker)
+    monkeypatch.setattr(storage_module, "_remove", remove)
     array = cla.to_device(device.queue, np.ones(1000, np.int32))
+    device.queue.finish()
+    del array.events[:]
     storage, mine, gate = _storage_of(array, device), Queue(device.context, device.cl), _open(device)
     try:
         events = array.events
@@ -619,11 +678,16 @@ def test_events_that_another_thread_removes_hide_no_others(device: Device, queue
         """An event that another thread removes while it is looked at."""
 
         @property
-        def command_queue(self) -> cl.CommandQueue:
+        def command_execution_status(self) -> int:
             array.events.remove(self)
-            return mine
+            return cl.command_execution_status.COMPLETE
 
     array = cla.to_device(device.queue, np.ones(1000, np.int32))
-    pending = cl.enqueue_marker(other)
-    array.events[:] = [Ended(), pending, Ended(), pending]
-    assert _storage_of(array, device).waits(mine) == [pending, pending]
+    gate = _open(device)
+    try:
+        pending = cl.enqueue_marker(other, wait_for=[gate])
+        array.events[:] = [Ended(), pending, Ended(), pending]
+        found = _storage_of(array, device).waits(mine)
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    assert found == [pending, pending]

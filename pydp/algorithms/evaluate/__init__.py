@@ -55,12 +55,12 @@ def evaluate(
     the arrays.
 
     Types are NumPy's: int32 + float32 is float64, ``/`` of integers is a float, ``%`` has the sign of the divisor,
-    comparisons give bool. Python's numbers and literals without suffix take the dtype of the other operand; an integer
-    that does not fit it is an error. Alone, integers are int64 and floats float64 (float32 if the device lacks it).
-    Comparisons with such integers are exact; other integers are compared in their common dtype. Integers with a dtype
-    wrap; for a divisor of zero, ``%``, ``fmod`` and ``floor_divide`` give 0. An integer to the power of a negative
-    integer is 1 (NumPy raises an error). A shift by a negative count, or by at least the number of bits, gives 0, and
-    -1 for ``>>`` of a negative number.
+    comparisons give bool. Python's numbers and literals without suffix take the dtype of the other operand if it is of
+    their kind or a higher one; an integer that does not fit is then an error. Otherwise, integers are int64 and floats
+    float64 (float32 if the device lacks it). Comparisons with integers that have no dtype are exact; other integers are
+    compared in their common dtype. Integers with a dtype wrap; for a divisor of zero, ``%``, ``fmod`` and
+    ``floor_divide`` give 0. An integer to the power of a negative integer is 1 (NumPy raises an error). A shift by a
+    negative count, or by at least the number of bits, gives 0, and -1 for ``>>`` of a negative number.
 
     Raises InvalidArgument for mistakes in the expression, with the column, for missing names, for shapes that do not
     broadcast, for integers that a dtype does not hold, and for complex numbers and records; UnsupportedOnDevice if the

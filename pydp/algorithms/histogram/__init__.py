@@ -57,8 +57,9 @@ def histogram(
     bins, or increasing edges. range: (lowest, highest) edge of equal bins; the default is the minimum and maximum of x.
     Values outside are not counted. weights: numbers in an array of the shape of `x`; the result is then the sums of the
     weights, in their dtype, added in a fixed order (on CPUs, floats are added as float64). density: return a
-    probability density (float64, or complex128 for complex weights) instead of counts. Without weights and density,
-    counts has dtype int64. It has the kind of `x` and one element fewer than edges, which is a NumPy array.
+    probability density (float64, or complex128 for complex weights) instead of counts. counts has
+    the kind of `x` and one element fewer than edges, which is a NumPy array. Without weights and density, its dtype is
+    int64.
     spec: a :class:`pydp.algorithms.histogram.policy.HistogramSpec`, or a mapping of some of its fields.
 
     The edges are bitwise equal to NumPy's, and values are compared with them exactly. NumPy rounds 64-bit integers to

@@ -91,10 +91,10 @@ def matmul(
     same kernel (activations, biases, scales, residual connections). It is a Python function of one value (see
     `pydp.vector`), or an expression in ``x`` in the grammar of :func:`pydp.evaluate`; or, with operands, a tuple
     ``(function, operand, ...)`` or ``(expression, {name: operand})``. Operands are numbers and arrays of any strides
-    that broadcast against the result, also `out` itself. In the function, Python numbers have
-    the result's dtype, and float16 values are float32; its value is converted to the result's dtype, as by astype.
-    Complex numbers are records with the members `real` and `imag`; a function of a complex product returns a number, or
-    a pair of a real and an imaginary part.
+    that broadcast against the result, also `out` itself. In the function, Python numbers have the result's dtype, and
+    float16 values are float32; its value is converted to the result's dtype, as by astype. Complex numbers are records
+    with the members `real` and `imag`; a function of a complex product returns a number, or a pair of a real and an
+    imaginary part.
     spec: a :class:`pydp.algorithms.matmul.spec.MatmulSpec`, or a mapping of some of its fields.
 
     Raises InvalidArgument for wrong shapes, dtypes, factors, a wrong `out` or `epilogue`, UnsupportedOnDevice for

@@ -91,8 +91,8 @@ def _shared(name: str, arguments: Sequence[Node], accepted: frozenset[str]) -> T
         (found,) = vectors
         if any(one.type.width == 1 and not widens_to(one, found.name) for one in arguments):
             raise Refused(
-                f"{name} is given {_types(arguments)}; scalars whose type converts to the component type of {found} "
-                "without losing range are accepted"
+                f"{name} is given {_types(arguments)}; scalars of a type no larger than the component type of {found} "
+                "(for floats: any integer) are accepted"
             )
     else:
         found = _shared_scalar(arguments)

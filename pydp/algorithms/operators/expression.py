@@ -237,7 +237,7 @@ def _whole_values(tree: Node, known: Mapping[str, int]) -> frozenset[int] | None
         if len(found) > _MOST_VALUES:
             raise Refused(
                 f"an expression of integer literals and conditions has more than {_MOST_VALUES} possible values, too "
-                "many to choose a dtype; cast one operand, for example (long)x"
+                "many to choose a dtype; cast one operand, for example (long)1"
             )
         return found
 
@@ -514,7 +514,7 @@ class _Parser(grammar._Parser):
             return self._compared_in(_LONG, symbol, left, right)
         self._must_hold(weak, _LONG)
         if other.type.width > 1:
-            raise Refused(f"a Python integer is compared with {other.type}; ulong is accepted: compare components")
+            raise Refused(f"a Python integer is compared with {other.type}; ulong is accepted, so compare components")
         wide = self._is(cast(Type("ulong"), weak), dtype)
         pair = (wide, other) if weak is left else (other, wide)
         below = symbol in (("<", "<=", "!=") if weak is left else (">", ">=", "!="))  # for a negative number

@@ -230,8 +230,8 @@ def _met(what: str, first: Node, second: Node) -> Type:
     elif widens_to(first if one.width == 1 else second, (one if one.width > 1 else other).name):
         return one if one.width > 1 else other
     raise Refused(
-        f"{what} is given {one} and {other}; accepted are two vectors of one type, or a vector and a scalar that "
-        "converts to the vector's component type without losing range; use convert_TYPE"
+        f"{what} is given {one} and {other}; accepted are two vectors of one type, or a vector and a scalar of a "
+        "type no larger than the vector's component type (for floats: any integer); use convert_TYPE"
     )
 
 

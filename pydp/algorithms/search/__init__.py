@@ -43,8 +43,8 @@ def searchsorted(
     a: array of rank 1 in the order of `sort`: ascending, NaN last (NumPy, Field or pyopencl Array; any stride).
     v: values of any shape and strides, or a number; they are compared in the common dtype of both arrays. The result
     has the shape of `v` and the kind of `a`; for a NumPy array and a number it is a NumPy scalar.
-    side: with "left", all elements before the index are smaller than the value; with "right", they are smaller or
-    equal, and all others are larger.
+    side: with "left", the elements before the index are those that come before the value in the order of `a`; with
+    "right", also those that are equal to it.
     sorter: integers that sort `a`, as of `argsort`; then `a` need not be sorted. Indexes that are out of range are
     clipped (NumPy raises an error for them).
     key, less, descending: the order of `a`, as for `sort`. The key is also applied to the values, and functions get

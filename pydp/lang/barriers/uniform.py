@@ -83,8 +83,8 @@ def check_barriers(function: ir.Function) -> None:
     for barrier, reason in analyze(function).barriers:
         raise VectorError(
             f"{_absent(function, barrier)} reach this barrier, because the condition or loop in line "
-            f"{reason.where.line} depends on {reason.value}, which differs between lanes. Move the barrier out of it, "
-            f"make it uniform, or {_advice(barrier)}",
+            f"{reason.where.line} depends on {reason.value}, which differs between lanes. Move the barrier to where "
+            f"all lanes reach it, make the condition or loop the same in all lanes, or {_advice(barrier)}",
             barrier.where,
         )
 

@@ -29,8 +29,9 @@ _order = threading.RLock()
 # Protects the results that are not computed yet, of all devices, and is held while one is computed.
 lazy_lock = fork_safe(threading.RLock())
 _MOST_OTHERS = 8  # queues; above this, completed events are removed
-_MOST_EVENTS = 8  # of an Array; above this, a read by pydp removes some. Above 12, pyopencl's `add_event` waits
-_FIRST_EVENTS = 4  # that pyopencl's `add_event` waits for, and then removes
+_MOST_EVENTS = 8  # of an Array; above this, a marker replaces those of a queue
+_PYOPENCL_WAITS = 12  # events of an Array; above this, pyopencl's `add_event` waits for the first four and removes them
+_FIRST = 4
 _POOLED_FROM = 1 << 16  # bytes; above this, a pool lookup is cheaper than new pages
 
 
@@ -138,18 +139,19 @@ class Storage:
         """Record a command in the events of the pyopencl Array: pyopencl's commands on other queues must wait for
         pydp's reads of the memory, too.
 
-        Unlike pyopencl's `add_event`, this never waits. If there are many events, it removes those of commands that
-        have ended or failed, and if there still are many, it replaces those of `queue` by a marker. The first ones
-        stay: `add_event` in another thread may be waiting for them, and then removes whatever is first.
+        Unlike pyopencl's `add_event`, this never waits. It removes the events of commands that have ended or failed,
+        and if there still are many, it replaces those of `queue` by a marker. If `add_event` in another thread may be
+        waiting for the first four, these stay, because it then removes whatever is first. (If that thread begins to
+        wait just now, events may still be lost: pyopencl has no lock that this could share.)
         """
         events = self.array.events
+        kept = _FIRST if len(events) > _PYOPENCL_WAITS else 0
+        _remove([one for one in events[kept:] if has_ended(one)], events, kept)
         events.append(event)
         if len(events) > _MOST_EVENTS:
-            _remove([one for one in events[_FIRST_EVENTS:] if has_ended(one)], events)
-        if len(events) > _MOST_EVENTS:
-            replaced = [one for one in events[_FIRST_EVENTS:] if _is_on(one, queue)]
+            replaced = [one for one in events[kept:] if _is_on(one, queue)]
             events.append(cl.enqueue_marker(queue))  # completes after all commands that the queue has
-            _remove(replaced, events)
+            _remove(replaced, events, kept)
         if self.device.quirks.flush_before_wait:
             queue.flush()
 
@@ -248,16 +250,21 @@ def _is_on(event: cl.Event, queue: cl.CommandQueue) -> bool:
         return False
 
 
-def _remove(ended: list[cl.Event], events: list[cl.Event]) -> None:
-    for one in ended:
-        with contextlib.suppress(ValueError):  # another thread has removed it
-            events.remove(one)
+def _remove(some: list[cl.Event], events: list[cl.Event], kept: int) -> None:
+    """Remove some of the events, but none of the first `kept`."""
+    for one in some:
+        if one not in events[:kept]:
+            with contextlib.suppress(ValueError):  # another thread has removed it
+                events.remove(one)
 
 
 def _of_other_queues(events: list[cl.Event], queue: cl.CommandQueue | None) -> list[cl.Event]:
-    """The events of commands on queues other than `queue`, after flushing these queues. User events have no queue."""
+    """The events of pending commands on queues other than `queue`, after flushing these queues. User events have no
+    queue."""
     found = []
     for event in list(events):  # a copy: other threads remove events
+        if has_ended(event):  # if it failed, drivers would skip a command that waits for it
+            continue
         try:
             other = event.command_queue
         except cl.Error:
