@@ -29,9 +29,8 @@ _order = threading.RLock()
 # Protects the results that are not computed yet, of all devices, and is held while one is computed.
 lazy_lock = fork_safe(threading.RLock())
 _MOST_OTHERS = 8  # queues; above this, completed events are removed
-_MOST_EVENTS = 8  # of an Array; above this, a marker replaces those of a queue
-_PYOPENCL_WAITS = 12  # events of an Array; above this, pyopencl's `add_event` waits for the first four and removes them
-_FIRST = 4
+_MOST_EVENTS = 8  # of an Array; above this, pydp removes some
+_FIRST_EVENTS = 4  # pyopencl's `add_event` waits for these if there are more than 12 events, and then removes them
 _POOLED_FROM = 1 << 16  # bytes; above this, a pool lookup is cheaper than new pages
 
 
@@ -139,19 +138,23 @@ class Storage:
         """Record a command in the events of the pyopencl Array: pyopencl's commands on other queues must wait for
         pydp's reads of the memory, too.
 
-        Unlike pyopencl's `add_event`, this never waits. It removes the events of commands that have ended or failed,
-        and if there still are many, it replaces those of `queue` by a marker. If `add_event` in another thread may be
-        waiting for the first four, these stay, because it then removes whatever is first. (If that thread begins to
-        wait just now, events may still be lost: pyopencl has no lock that this could share.)
+        Unlike pyopencl's `add_event`, this never waits. If there are many events, it removes those of commands that
+        have ended or failed, and if there still are many, it replaces those of `queue` by a marker. The first four
+        stay, because `add_event` in another thread may be waiting for them, and then removes the first four. (Two calls
+        of `add_event` or `finish` within these lines can still remove an event of a pending command.)
         """
         events = self.array.events
-        kept = _FIRST if len(events) > _PYOPENCL_WAITS else 0
-        _remove([one for one in events[kept:] if has_ended(one)], events, kept)
         events.append(event)
+        for one in events[:_FIRST_EVENTS]:
+            if type(one) is cl.NannyEvent and one.command_execution_status == cl.command_execution_status.COMPLETE:
+                one.wait()  # returns at once, and releases the array on the host
         if len(events) > _MOST_EVENTS:
-            replaced = [one for one in events[kept:] if _is_on(one, queue)]
-            events.append(cl.enqueue_marker(queue))  # completes after all commands that the queue has
-            _remove(replaced, events, kept)
+            _remove([one for one in events[_FIRST_EVENTS:] if has_ended(one)], events)
+        if len(events) > _MOST_EVENTS:
+            # A NannyEvent of a pending command would wait when it is deleted, without releasing the interpreter's lock.
+            some = [one for one in events[_FIRST_EVENTS:] if _is_on(one, queue) and type(one) is not cl.NannyEvent]
+            events.append(cl.enqueue_marker(queue))  # completes after all commands that the queue has, unless one fails
+            _remove(some, events)
         if self.device.quirks.flush_before_wait:
             queue.flush()
 
@@ -250,10 +253,10 @@ def _is_on(event: cl.Event, queue: cl.CommandQueue) -> bool:
         return False
 
 
-def _remove(some: list[cl.Event], events: list[cl.Event], kept: int) -> None:
-    """Remove some of the events, but none of the first `kept`."""
+def _remove(some: list[cl.Event], events: list[cl.Event]) -> None:
+    """Remove some of the events, unless they are now among the first ones."""
     for one in some:
-        if one not in events[:kept]:
+        if one not in events[:_FIRST_EVENTS]:
             with contextlib.suppress(ValueError):  # another thread has removed it
                 events.remove(one)
 
