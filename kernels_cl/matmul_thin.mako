@@ -180,8 +180,10 @@ void matmul_thin(
     long m, long n, long k, long batch_inner, long parts, long part_k, long blocks_n, long first, long end, int tile_n,
     WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im, int mode${epilogues.kernel_parameters(epilogue)})
 {
-  const long groups = (long)get_num_groups(0);
-  for (long block = first + (long)get_group_id(0); block < end; block += groups) {
+  /* Adjacent blocks, evenly over any run of adjacent work-groups: a driver gives each thread such a run. */
+  const long group = (long)get_group_id(0), groups = (long)get_num_groups(0);
+  const long stop = first + (end - first) * (group + 1) / groups;
+  for (long block = first + (end - first) * group / groups; block < stop; block++) {
     const long j0 = (block % blocks_n) * tile_n, rest = block / blocks_n;
     const long part = rest % parts, batch = rest / parts;
     const long inner = batch % batch_inner, outer = batch / batch_inner;

@@ -88,8 +88,10 @@ void matmul_vector(
 {
   __global WORK *panel_a = scratch + (long)get_group_id(0) * space;
   __global WORK *panels_b = panel_a + (long)block_k * ${rows * len(planes)} + ${width};
-  const long groups = (long)get_num_groups(0);
-  for (long block = first + (long)get_group_id(0); block < end; block += groups) {
+  /* Adjacent blocks, evenly over any run of adjacent work-groups: a driver gives each thread such a run. */
+  const long group = (long)get_group_id(0), groups = (long)get_num_groups(0);
+  const long stop = first + (end - first) * (group + 1) / groups;
+  for (long block = first + (end - first) * group / groups; block < stop; block++) {
     const long i0 = (block % blocks_m) * tile_m, j0 = (block / blocks_m % blocks_n) * tile_n;
     const long rest = block / (blocks_m * blocks_n);
     const long part = rest % parts, batch = rest / parts;
