@@ -4,7 +4,7 @@
 ## Phases, per block of tile_n columns and per part of k: `sweep` (rows of B contiguous): the block's results stay in
 ##   L1, and `unroll` rows of B at a time are added; or `dots` (columns of B contiguous): inner products of
 ##   `together` columns at a time; then alpha, beta, store.
-## Launch shape: (groups, 1, 1) x (1, 1, 1); work-group g computes blocks first + g, first + g + groups, ... up to end.
+## Launch shape: (groups, 1, 1) x (1, 1, 1); each work-group computes adjacent blocks of first ... end - 1.
 ## Parameters: types, work, width, rows, span (maximum tile_n of sweep, a multiple of width), unroll, together,
 ##   is_complex, fused, logical, scaled (alpha is not 1), epilogue (see matmul_epilogue.mako, or None),
 ##   read_ahead (the next rows or columns of B are prefetched: bytes of an element of B; 0: not), columns_ahead (a block
@@ -182,8 +182,9 @@ void matmul_thin(
 {
   /* Adjacent blocks, evenly over any run of adjacent work-groups: a driver gives each thread such a run. */
   const long group = (long)get_group_id(0), groups = (long)get_num_groups(0);
-  const long stop = first + (end - first) * (group + 1) / groups;
-  for (long block = first + (end - first) * group / groups; block < stop; block++) {
+  const long each = (end - first) / groups, rest = (end - first) % groups;
+  const long stop = first + each * (group + 1) + rest * (group + 1) / groups;
+  for (long block = first + each * group + rest * group / groups; block < stop; block++) {
     const long j0 = (block % blocks_n) * tile_n, rest = block / blocks_n;
     const long part = rest % parts, batch = rest / parts;
     const long inner = batch % batch_inner, outer = batch / batch_inner;

@@ -4,7 +4,7 @@
 ##   Goto and van de Geijn (Anatomy of High-Performance Matrix Multiplication, 2008).
 ## Phases, per block of tile_m x tile_n and per block_k of k: pack B into panels of `columns` (they stay in L2); per
 ##   `rows` of A: pack one panel (it stays in L1), then multiply it by all panels of B with the register tile.
-## Launch shape: (groups, 1, 1) x (1, 1, 1); work-group g computes blocks first + g, first + g + groups, ... up to end.
+## Launch shape: (groups, 1, 1) x (1, 1, 1); each work-group computes adjacent blocks of first ... end - 1.
 ##   Each work-group packs into its own `space` elements of scratch memory: work-groups never wait for each other.
 ## Parameters: types, work, width, rows, vectors (register tile = rows x vectors * width), is_complex, fused, logical,
 ##   scaled, unroll, prefetch (of C; needs the built-in function), b_prefetch_bytes (see matmul_pack.mako), epilogue (see
@@ -90,8 +90,9 @@ void matmul_vector(
   __global WORK *panels_b = panel_a + (long)block_k * ${rows * len(planes)} + ${width};
   /* Adjacent blocks, evenly over any run of adjacent work-groups: a driver gives each thread such a run. */
   const long group = (long)get_group_id(0), groups = (long)get_num_groups(0);
-  const long stop = first + (end - first) * (group + 1) / groups;
-  for (long block = first + (end - first) * group / groups; block < stop; block++) {
+  const long each = (end - first) / groups, rest = (end - first) % groups;
+  const long stop = first + each * (group + 1) + rest * (group + 1) / groups;
+  for (long block = first + each * group + rest * group / groups; block < stop; block++) {
     const long i0 = (block % blocks_m) * tile_m, j0 = (block / blocks_m % blocks_n) * tile_n;
     const long rest = block / (blocks_m * blocks_n);
     const long part = rest % parts, batch = rest / parts;

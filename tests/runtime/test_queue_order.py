@@ -617,6 +617,27 @@ def test_events_that_pyopencl_waits_for_in_another_thread(device: Device, queues
     assert all(one.get()[-1] == 1000 for one in sums) and array.get()[-1] == 3
 
 
+def test_uploads_that_failed_raise_nothing(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Intel's runtime, the event of a failed command may say that it is complete, and its wait raises."""
+
+    class Failed:
+        command_execution_status = cl.command_execution_status.COMPLETE
+        command_queue = None
+
+        def wait(self) -> None:
+            waited.append(self)
+            raise cl.Error("the upload failed")
+
+    waited: list[Failed] = []
+    array = cla.to_device(device.queue, np.ones(1000, np.int32))
+    device.queue.finish()
+    array.events[:] = [Failed() for _ in range(6)]
+    monkeypatch.setattr(cl, "NannyEvent", Failed)
+    for _ in range(20):
+        assert pydp.reduce(array).get() == 1000
+    assert waited and len(array.events) <= 8
+
+
 def test_pending_uploads_are_not_waited_for(device: Device) -> None:
     """The event of an upload waits when it is deleted, and the thread that would end this wait cannot run."""
     array = cla.zeros(device.queue, 1000, np.int32)

@@ -145,9 +145,10 @@ class Storage:
         """
         events = self.array.events
         events.append(event)
-        for one in events[:_FIRST_EVENTS]:
+        for one in list(events):
             if type(one) is cl.NannyEvent and one.command_execution_status == cl.command_execution_status.COMPLETE:
-                one.wait()  # returns at once, and releases the array on the host
+                with contextlib.suppress(cl.Error):  # on Intel, a failed command may have this status
+                    one.wait()  # returns at once, and releases the array on the host
         if len(events) > _MOST_EVENTS:
             _remove([one for one in events[_FIRST_EVENTS:] if has_ended(one)], events)
         if len(events) > _MOST_EVENTS:
