@@ -624,6 +624,9 @@ def test_uploads_that_failed_raise_nothing(device: Device, monkeypatch: pytest.M
         command_execution_status = cl.command_execution_status.COMPLETE
         command_queue = None
 
+        def get_ward(self) -> Any:
+            return self
+
         def wait(self) -> None:
             waited.append(self)
             raise cl.Error("the upload failed")
@@ -669,7 +672,8 @@ def test_events_that_ended_or_failed_are_not_waited_for(device: Device, queues: 
     assert found == [pending]
 
 
-def test_the_events_of_uploads_hold_no_memory_of_the_host(device: Device) -> None:
+@pytest.mark.parametrize("before", [0, 5])
+def test_the_events_of_uploads_hold_no_memory_of_the_host(device: Device, before: int) -> None:
     class Tracked(np.ndarray[Any, Any]):
         pass
 
@@ -677,6 +681,7 @@ def test_the_events_of_uploads_hold_no_memory_of_the_host(device: Device) -> Non
     alive = weakref.ref(values)
     array = cla.to_device(device.queue, values)
     del values
+    array.events[:0] = _ended(device.queue, before)
     for _ in range(2):
         assert pydp.reduce(array).get() == 1000
     assert alive() is None

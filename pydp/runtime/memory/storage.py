@@ -146,8 +146,8 @@ class Storage:
         events = self.array.events
         events.append(event)
         for one in list(events):
-            if type(one) is cl.NannyEvent and one.command_execution_status == cl.command_execution_status.COMPLETE:
-                with contextlib.suppress(cl.Error):  # on Intel, a failed command may have this status
+            if type(one) is cl.NannyEvent and one.get_ward() is not None and has_ended(one):
+                with contextlib.suppress(cl.Error):  # the command may have failed
                     one.wait()  # returns at once, and releases the array on the host
         if len(events) > _MOST_EVENTS:
             _remove([one for one in events[_FIRST_EVENTS:] if has_ended(one)], events)
