@@ -131,6 +131,15 @@ def test_blocks_take_whole_ways_of_the_caches() -> None:
     assert FAMILY.default(_other(CPU, l2_ways=1), large).tile_n == 1344  # all of it
 
 
+def test_blocks_of_shallow_products_are_wider_if_the_cache_holds_them() -> None:
+    for l2_bytes in (128 << 10, 256 << 10, 1 << 20):
+        for k in (64, 100, 128):
+            profile = _other(CPU, l2_bytes=l2_bytes)
+            spec = FAMILY.default(profile, MatmulProblem("float64", 1, 4096, 4096, k))
+            assert spec.method == "packed" and 8 * k * spec.tile_n <= l2_bytes * 3 // 4
+    assert spec.tile_n == 512 > FAMILY.default(profile, MatmulProblem("float64", 1, 4096, 4096, 4096)).tile_n
+
+
 def test_register_tiles_fit_the_registers() -> None:
     for profile in PROFILES[:3]:
         for dtype in ("float32", "float64", "complex64"):

@@ -94,7 +94,8 @@ def _packed(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
     tile_k = max(64, min(1024, depth) // 64 * 64)
     tile_n = max(1, block // (tile_k * how.item_bytes) // columns) * columns
     if k <= tile_k // 2:  # shallow panels leave room for more columns, so that A is packed less often
-        tile_n = max(tile_n, _SHALLOW_COLUMNS // columns * columns)
+        most = min(_SHALLOW_COLUMNS, block // (max(k, 1) * how.item_bytes))
+        tile_n = max(tile_n, most // columns * columns)
     tile_m = 1024
     if profile.loop_limit is not None:  # the limit applies to all loops of a work-item together
         return MatmulSpec("vector", "packed", rows, columns, 64, rows, columns, 1, 1, width)

@@ -141,7 +141,7 @@ class Storage:
         Unlike pyopencl's `add_event`, this never waits. If there are many events, it removes those of commands that
         have ended or failed, and if there still are many, it replaces those of `queue` by a marker. The first four
         stay, because `add_event` in another thread may be waiting for them, and then removes the first four. (Two calls
-        of `add_event` or `finish` within these lines can still remove an event of a pending command.)
+        of `add_event`, or one of `finish`, while this runs can still remove an event of a pending command.)
         """
         events = self.array.events
         events.append(event)
