@@ -180,11 +180,12 @@ void matmul_thin(
     long m, long n, long k, long batch_inner, long parts, long part_k, long blocks_n, long first, long end, int tile_n,
     WORK alpha_re, WORK alpha_im, WORK beta_re, WORK beta_im, int mode${epilogues.kernel_parameters(epilogue)})
 {
-  /* Adjacent blocks, evenly over any run of adjacent work-groups: a driver gives each thread such a run. */
+  /* A work-group computes adjacent blocks, and every run of adjacent work-groups has its even share of the blocks:
+     CPU drivers give each thread such a run. */
   const long group = (long)get_group_id(0), groups = (long)get_num_groups(0);
-  const long each = (end - first) / groups, rest = (end - first) % groups;
-  const long stop = first + each * (group + 1) + rest * (group + 1) / groups;
-  for (long block = first + each * group + rest * group / groups; block < stop; block++) {
+  const long each = (end - first) / groups, more = (end - first) % groups;
+  const long stop = first + each * (group + 1) + more * (group + 1) / groups;
+  for (long block = first + each * group + more * group / groups; block < stop; block++) {
     const long j0 = (block % blocks_n) * tile_n, rest = block / blocks_n;
     const long part = rest % parts, batch = rest / parts;
     const long inner = batch % batch_inner, outer = batch / batch_inner;

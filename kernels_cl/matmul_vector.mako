@@ -88,11 +88,12 @@ void matmul_vector(
 {
   __global WORK *panel_a = scratch + (long)get_group_id(0) * space;
   __global WORK *panels_b = panel_a + (long)block_k * ${rows * len(planes)} + ${width};
-  /* Adjacent blocks, evenly over any run of adjacent work-groups: a driver gives each thread such a run. */
+  /* A work-group computes adjacent blocks, and every run of adjacent work-groups has its even share of the blocks:
+     CPU drivers give each thread such a run. */
   const long group = (long)get_group_id(0), groups = (long)get_num_groups(0);
-  const long each = (end - first) / groups, rest = (end - first) % groups;
-  const long stop = first + each * (group + 1) + rest * (group + 1) / groups;
-  for (long block = first + each * group + rest * group / groups; block < stop; block++) {
+  const long each = (end - first) / groups, more = (end - first) % groups;
+  const long stop = first + each * (group + 1) + more * (group + 1) / groups;
+  for (long block = first + each * group + more * group / groups; block < stop; block++) {
     const long i0 = (block % blocks_m) * tile_m, j0 = (block / blocks_m % blocks_n) * tile_n;
     const long rest = block / (blocks_m * blocks_n);
     const long part = rest % parts, batch = rest / parts;

@@ -28,6 +28,13 @@ same = os.environ.get("CI") or os.environ.get("TOX_ENV_NAME")  # a lane draws th
 settings.load_profile("pydp-ci" if same else "pydp")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests marked huge may take hours: the watchdog's ten minutes would end them."""
+    for item in items:
+        if item.get_closest_marker("huge") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(6 * 3600))
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """One line for each reason of skips: "skipped 12: the device has no float64"."""
     reports = terminalreporter.stats.get("skipped", [])

@@ -61,7 +61,7 @@ class Place(NamedTuple):
         marker = cl.enqueue_marker(self.chosen, wait_for=placement.of_context(self.chosen.context, events) or None)
         for one in self.arrays:
             if isinstance(one, (Field, Array)):
-                self.field(one)._storage.note(marker, self.chosen, written=True)
+                self.field(one)._storage.note(marker, self.chosen)
 
     def fields(self) -> list[Field]:
         """The arguments as Fields; NumPy arrays are copied."""

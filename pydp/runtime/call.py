@@ -78,7 +78,7 @@ class Call:
     _outs: list[Any]  # given arrays that output() has not used yet
     _scratch: list[cl.Buffer]
     _serial: bool  # the queue is out-of-order: every launch waits for the previous one
-    _used: list[tuple[Storage, bool]]  # device memory of the arguments, and whether it is written
+    _used: list[Storage]  # device memory of the arguments
     _values: dict[str, Any]
     _waits: list[cl.Event]  # the wait list of the next launch
 
@@ -260,7 +260,7 @@ class Call:
     def _device_operand(self, name: str, value: FieldData, written: bool) -> Operand:
         operand = value._operand(name)
         storage = operand.owner
-        self._used.append((storage, written))
+        self._used.append(storage)
         if storage.queue is not self.queue or storage.others is not None or storage.array is not None or self._serial:
             self._waits += storage.waits(self.queue, self._serial)
         if written:
@@ -414,8 +414,8 @@ class Call:
         event = self.event
         if event is not None:
             queue = self.queue
-            for storage, written in self._used:
-                storage.note(event, queue, written or self._serial)  # out of order: writers must wait for reads
+            for storage in self._used:
+                storage.note(event, queue)
         if self.blocking and self._host is not None:
             self._wait_before_return()
             self._host.copy_back(self.queue, event, self._serial)
@@ -452,8 +452,8 @@ class Call:
         if host is not None and self.blocking and event is not None:
             event.wait()  # commands may still use NumPy's memory
         if not is_finalizing():
-            for storage, _ in used if event is not None else ():
-                storage.note(event, self.queue, True)
+            for storage in used if event is not None else ():
+                storage.note(event, self.queue)
             for buffer in scratch:
                 later(buffer, event)
 

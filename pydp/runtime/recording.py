@@ -197,7 +197,6 @@ class Recorder:
             self._like,
             self._scratch,
             self._providers,
-            written,
             [] if device.profile.direct_host_memory else mapped,
             spans,
             [(at, other) for at in once for other in once if written[at] and (at < other or not written[other])],
@@ -238,9 +237,9 @@ class Recording:
     kind: what the call returns. returned: positions of the results in the arrays and new results.
     outputs: (shape, strides, dtype, bytes, slot) of the new results. like: the position of the array whose kind they
     have. scratch: (size class, slot).
-    written: whether kernels write each array. mapped: (slot, bytes) of NumPy memory that kernels write and that must be
-    mapped to be complete. spans: (position in the arrays, *`_span`) of each NumPy array, once. disjoint: positions of
-    NumPy arrays that must not overlap, because one of them is written.
+    mapped: (slot, bytes) of NumPy memory that kernels write and that must be mapped to be complete. spans: (position in
+    the arrays, *`_span`) of each NumPy array, once. disjoint: positions of NumPy arrays that must not overlap, because
+    one of them is written.
     template: the list that launches take (see Recorder) without buffers, and the numbers 0, 1, 2, ...
     """
 
@@ -252,7 +251,6 @@ class Recording:
     like: int
     scratch: list[tuple[int, int]]
     providers: list[tuple[_Provider, int]]
-    written: list[bool]
     mapped: list[tuple[int, int]]
     spans: list[tuple[int, int, int, int, bool]]
     disjoint: list[tuple[int, int]]
@@ -299,13 +297,13 @@ class Recording:
             for size, slot in self.scratch:
                 pool.give(given[slot], size, event)
             if fields:
-                for field, written in zip(fields, self.written, strict=True):
-                    field._storage.note(event, queue, written)
+                for field in fields:
+                    field._storage.note(event, queue)
                 for storage in made:
                     if storage.array is None:
                         storage.event = event
                     else:
-                        storage.note(event, queue, True)
+                        storage.note(event, queue)
             else:
                 self._wait(queue, event, given)
         except BaseException:
@@ -332,8 +330,8 @@ class Recording:
                 for slot, nbytes in self.mapped:
                     make_visible(queue, given[slot], nbytes)
                 marker.wait()
-            for field, written in zip(fields, self.written, strict=bool(fields)):
-                field._storage.note(marker, queue, written)
+            for field in fields:
+                field._storage.note(marker, queue)
 
     def _take_host(self, device: Device, arrays: Sequence[np.ndarray], given: list[Any]) -> bool:
         """Make the buffers over the arrays' memory; False if kernels cannot use it."""

@@ -590,7 +590,7 @@ def test_storages_that_another_thread_has_computed(device: Any) -> None:
         assert state.buffer.fget(storage) is storage.buffer
         assert state.last_event(storage) is storage.event
         assert state.waits(storage, queue) == []
-    LazyStorage.note(storage, storage.event, queue, False)
+    LazyStorage.note(storage, storage.event, queue)
     np.testing.assert_array_equal(a.get(), x)
 
 

@@ -56,13 +56,13 @@ def test_every_queue_that_used_the_memory_is_waited_for(device: Device, queues: 
     memory = Storage(None, device)
     read, again, written = _open(device), _open(device), _open(device)
     try:
-        memory.note(read, first, written=False)
+        memory.note(read, first)
         assert memory.waits(first) == []
-        memory.note(written, second, written=True)
+        memory.note(written, second)
         assert memory.waits(third) == [written, read]
         assert memory.waits(first) == [written]
         assert memory.waits(second) == [read]
-        memory.note(again, first, written=False)
+        memory.note(again, first)
         assert memory.waits(first) == [written]
         assert memory.waits(first, loose=True) == [again, written]
         assert memory.waits(second) == [again]
@@ -179,7 +179,7 @@ def test_copies_out_are_reads_that_writers_wait_for(device: Device, queues: list
     gate = _open(device)
     held = np.empty(1 << 12, np.int32)
     try:
-        field._storage.note(gate, queues[0], written=True)
+        field._storage.note(gate, queues[0])
         reading = field.copy_out(held, blocking=False)
         assert reading is not None and reading in field._storage.waits(queues[1])
     finally:
@@ -298,13 +298,13 @@ def test_queues_that_have_ended_are_forgotten(device: Device) -> None:
     memory = Storage(None, device)
     running = _open(device)
     held = cl.CommandQueue(device.context, device.cl)
-    memory.note(running, held, written=False)
+    memory.note(running, held)
     for _ in range(40):
         queue = cl.CommandQueue(device.context, device.cl)
         event = cl.enqueue_marker(queue)
-        memory.note(event, queue, written=False)
+        memory.note(event, queue)
         event.wait()
-    assert memory.others is not None and len(memory.others) < 12 and memory.others[held] is running
+    assert memory.others is not None and len(memory.others) < 12 and memory.others[held][0] is running
     running.set_status(cl.command_execution_status.COMPLETE)
 
 
@@ -337,12 +337,12 @@ def test_the_events_of_what_interrupts_a_note_are_kept(device: Device, queues: l
     memory = Storage(None, device)
     events = [_open(device) for _ in range(5)]
     try:
-        memory.note(events[0], interrupting, written=False)
-        interrupting.finalizer = lambda: memory.note(events[1], second, written=False)
-        memory.note(events[2], third, written=False)
+        memory.note(events[0], interrupting)
+        interrupting.finalizer = lambda: memory.note(events[1], second)
+        memory.note(events[2], third)
         assert interrupting.finalizer is None
         assert set(memory.waits(first)) == set(events[:3])
-        interrupting.finalizer = lambda: memory.note(events[3], first, written=False)
+        interrupting.finalizer = lambda: memory.note(events[3], first)
         found = memory.waits(second)
         assert interrupting.finalizer is None and events[0] in found and events[2] in found
         assert set(memory.waits(second)) == {events[0], events[2], events[3]}
@@ -527,7 +527,7 @@ def test_an_older_event_that_is_noted_later_replaces_no_newer_one(device: Device
     gate = _open(device)
     try:
         sums = pydp.scan(field, queue=mine, wait_for=gate)
-        storage.note(older, mine, False)
+        storage.note(older, mine)
         array.with_queue(other).fill(3, queue=other)
         _given_time(other)
     finally:
@@ -594,7 +594,7 @@ def test_only_ended_events_and_those_of_the_queue_are_removed(
         events[:] = [*first, *pending, *ended[2:]]
         storage = _storage_of(array, device)
         for _ in range(9):
-            storage.note(cl.enqueue_marker(mine, wait_for=[gate]), mine, False)
+            storage.note(cl.enqueue_marker(mine, wait_for=[gate]), mine)
             assert events[: 4 + others] == [*first, *pending] and events[-1].command_queue == mine
             assert len(events) <= max(8, 5 + others) and not any(one in events for one in ended[2:])
     finally:
@@ -726,7 +726,7 @@ def test_the_marker_of_many_reads_is_in_time_and_flushed(
         events = array.events
         while "marker" not in calls:
             assert len(events) < 12
-            storage.note(enqueue_marker(mine, wait_for=[gate]), mine, False)
+            storage.note(enqueue_marker(mine, wait_for=[gate]), mine)
         assert calls[-1] == "flush"
     finally:
         gate.set_status(cl.command_execution_status.COMPLETE)
@@ -752,3 +752,114 @@ def test_events_that_another_thread_removes_hide_no_others(device: Device, queue
     finally:
         gate.set_status(cl.command_execution_status.COMPLETE)
     assert found == [pending, pending]
+
+
+def test_events_in_use_by_another_thread_are_kept(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pyopencl passes the handles of an Array's events to the driver without holding the events."""
+    array = cla.to_device(device.queue, np.ones(1000, np.int32))
+    device.queue.finish()
+    removed = _ended(device.queue, 20)
+    finish = threading.Event()
+    reading = threading.Thread(target=finish.wait)
+    reading.start()
+    try:
+        array.events[:] = removed
+        pydp.reduce(array).get()
+        kept = [event for _, event in returns._removed]
+        assert not any(event in array.events for event in removed[4:])
+        assert all(any(event is one for one in kept) for event in removed[4:])
+        monkeypatch.setattr(returns, "_IN_USE", -1.0)
+        returns.release_pending()
+        assert not returns._removed
+    finally:
+        finish.set()
+        reading.join()
+    array.events[:] = _ended(device.queue, 20)
+    pydp.reduce(array).get()
+    assert not returns._removed or threading.active_count() > 1  # threads of other tests may still run
+
+
+@pytest.mark.parametrize("work", ["array", "command"])
+def test_threads_that_use_a_field_while_its_array_is_made(
+    device: Device, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    """All Arrays on the memory share one list of events, and the list has every command."""
+    field = pydp.field(np.ones(1000, np.int32), device=device)
+    view, recorded = field[10:], cl.enqueue_marker(device.queue)
+    other = threading.Thread(
+        target=lambda: view.array if work == "array" else field._storage.note(recorded, device.queue)
+    )
+
+    def interrupted(self: Any, buffer: Any, events: list[cl.Event]) -> Any:
+        if self is field:
+            other.start()
+            other.join(0.5)  # without a lock, it ends
+        return new_array(self, buffer, events)
+
+    new_array = type(field)._new_array
+    monkeypatch.setattr(type(field), "_new_array", interrupted)
+    array = field.array
+    other.join()
+    assert view.array.events is array.events is field._storage.array.events
+    assert work == "array" or any(event is recorded for event in array.events)
+
+
+@pytest.mark.parametrize("second", ["in order", "out of order", "after another queue"])
+def test_commands_of_two_threads_on_one_queue_are_both_waited_for(device: Device, second: str) -> None:
+    """The thread whose command is the later one may record it first; on an out-of-order queue, both may be pending."""
+    mine = _loose(device) if second == "out of order" else cl.CommandQueue(device.context, device.cl)
+    other, third = (cl.CommandQueue(device.context, device.cl) for _ in range(2))
+    ones = pydp.field(np.ones(1000, np.int32), device=device)
+    fives = pydp.field(np.full(1000, 5, np.int32), device=device)
+    device.queue.finish()
+    older = cl.enqueue_marker(mine)
+    gate = _open(device)
+    try:
+        sums = pydp.scan(ones, queue=mine, wait_for=gate)
+        if second == "after another queue":
+            ones._storage.note(cl.enqueue_marker(third), third)
+        assert not together([lambda: ones._storage.note(older, mine)])
+        pydp.transpose(fives, out=ones, queue=other)
+        _given_time(other)
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    mine.finish()
+    assert sums.get()[-1] == 1000 and ones.get()[-1] == 5
+
+
+def test_one_thread_enqueues_no_markers(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are for commands of several threads, and for long lists of pyopencl Arrays."""
+    queues = [None, *(cl.CommandQueue(device.context, device.cl) for _ in range(2))]
+    field = pydp.field(np.ones(1000, np.int32), device=device)
+    gate = _open(device)
+    try:
+        field = pydp.scan(field, wait_for=gate)
+        monkeypatch.setattr(storage_module.cl, "enqueue_marker", lambda *given, **named: pytest.fail("a marker"))
+        for queue in 3 * queues:
+            field = pydp.transpose(pydp.scan(field, queue=queue) - 1, queue=queue) + 1
+            pydp.scan(field)
+    finally:
+        gate.set_status(cl.command_execution_status.COMPLETE)
+    assert field.get().size == 1000
+
+
+def test_commands_that_failed_are_not_waited_for(device: Device, queues: list[cl.CommandQueue]) -> None:
+    first, second, third = queues
+    memory = Storage(None, device)
+    failed, pending = _open(device), _open(device)
+    failed.set_status(-5)
+    try:
+        memory.note(failed, first)
+        assert memory.waits(second) == []
+        memory.note(pending, second)
+        assert memory.waits(third) == [pending]
+    finally:
+        pending.set_status(cl.command_execution_status.COMPLETE)
+
+
+def test_an_array_that_is_passed_several_times_has_one_event(device: Device) -> None:
+    array = cla.to_device(device.queue, np.ones(10, np.int32))
+    device.queue.finish()
+    del array.events[:]
+    assert pydp.concatenate([array] * 20).get().sum() == 200
+    assert len(array.events) == 1

@@ -80,8 +80,8 @@ def _packed(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
     three quarters of a small L2.
 
     B takes whole ways of L2, as in Low et al. (TOMS 2016). A takes at most a quarter of the ways of each L1 set,
-    because streamed data takes a line of each set. Shallow panels are the exception: they may take half of L1, because
-    every panel loads and stores its results once more."""
+    because streamed data takes a line of each set. If panels of A would be too shallow, they take up to half of L1,
+    because every panel loads and stores its results once more. Products with a small k have wider panels of B."""
     how = problem.arithmetic
     batches, m, n, k = problem.batches, problem.m, problem.n, problem.k
     width = _width(profile, how)
@@ -93,7 +93,7 @@ def _packed(profile: Profile, problem: MatmulProblem) -> MatmulSpec:
     depth = max(panel // (rows * how.item_bytes), min(_LEAST_DEPTH, profile.l1_bytes // 2 // (rows * how.item_bytes)))
     tile_k = max(64, min(1024, depth) // 64 * 64)
     tile_n = max(1, block // (tile_k * how.item_bytes) // columns) * columns
-    if k <= tile_k // 2:  # shallow panels leave room for more columns, so that A is packed less often
+    if k <= tile_k // 2:  # room for more columns in L2, so that A is packed less often
         most = min(_SHALLOW_COLUMNS, block // (max(k, 1) * how.item_bytes))
         tile_n = max(tile_n, most // columns * columns)
     tile_m = 1024
@@ -287,7 +287,10 @@ def _check_vector(problem: MatmulProblem, spec: MatmulSpec) -> str | None:
     if spec.rows > 16 or spec.unroll > 16:
         return f"rows is {spec.rows} and unroll {spec.unroll}; at most 16 are accepted"
     if spec.method == "thin" and not problem.thin:
-        return f"method is 'thin'; it is accepted for products of at most {THIN_ROWS} rows or columns"
+        return (
+            f"method is 'thin'; it is accepted for products of at most {THIN_ROWS} rows or columns if the rows or "
+            "columns of the other operand are contiguous"
+        )
     if spec.method == "thin" and not problem.m <= spec.rows:
         return f"rows is {spec.rows}; at least {problem.m}, the rows of the product, are accepted"
     if spec.method == "thin" and spec.columns > 1 << 16:

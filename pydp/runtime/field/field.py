@@ -81,21 +81,21 @@ class Field(FieldOperators):
         """A pyopencl Array that shares the memory, on the device's queue. It is writable even if the view is not.
 
         Its `events` have the last command that used the memory, so that commands on other queues can wait for it."""
-        storage, itemsize = self._storage, self.dtype.itemsize
-        queue = storage.device.queue
         if self._array is None:
-            self._array = cl.array.Array(
-                queue,
-                self.shape,
-                self.dtype,
-                data=storage.buffer,
-                offset=self.offset * itemsize,
-                strides=tuple(stride * itemsize for stride in self.strides),
-                events=storage.waits(queue, loose=True) if storage.array is None else storage.array.events,
-            )
-            if storage.array is None:
-                storage.array = self._array
+            self._array = self._storage.share(self._new_array)
         return self._array
+
+    def _new_array(self, buffer: cl.Buffer, events: list[cl.Event]) -> Any:
+        itemsize = self.dtype.itemsize
+        return cl.array.Array(
+            self.device.queue,
+            self.shape,
+            self.dtype,
+            data=buffer,
+            offset=self.offset * itemsize,
+            strides=tuple(stride * itemsize for stride in self.strides),
+            events=events,
+        )
 
     # --- views -------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -422,6 +423,7 @@ class LazyResult:
             storage = Storage(None, self.device)
         set_buffer(storage, buffer)
         storage.queue, storage.event, storage.pool_queue, storage.others = queue, event, pool_queue, None
+        storage.thread = get_ident()
         self.storage, self.args = storage, ()
         self.publish(storage)
 
@@ -610,12 +612,12 @@ def _launch(
         else:
             event = _first_launch(device, queue, steps, gathered, given, waits, repeats)
         for storage, _, _ in arrays:
-            Storage.note(storage, event, queue, False)
+            Storage.note(storage, event, queue)
     except BaseException:
         with contextlib.suppress(cl.Error):  # Ctrl-C may have lost the event
             marker = cl.enqueue_marker(queue, wait_for=None if event is None else [event])
             for storage, _, _ in arrays:
-                Storage.note(storage, marker, queue, False)
+                Storage.note(storage, marker, queue)
         raise
     return event
 

@@ -53,7 +53,7 @@ def read(field: FieldData, values: np.ndarray, blocking: bool = True) -> cl.Even
         wait_for=waits or None,
     )  # fmt: skip
     event = hold(event, blocking)
-    storage.note(event, queue, written=False)
+    storage.note(event, queue)
     return event
 
 
@@ -83,7 +83,7 @@ class _Mapped:
 
     def __exit__(self, *_: object) -> None:
         self.event = self.mapped.base.release(self.queue)
-        self.field._storage.note(self.event, self.queue, written=True)
+        self.field._storage.note(self.event, self.queue)
 
 
 def _read_mapped(field: FieldData, values: np.ndarray, queue: cl.CommandQueue) -> cl.Event:
@@ -105,7 +105,7 @@ def _write(field: FieldData, values: np.ndarray, blocking: bool) -> cl.Event:
             wait_for=waits or None,
         )  # fmt: skip
         event = hold(event, blocking)
-        storage.note(event, queue, written=True)
+        storage.note(event, queue)
         return event
     call = Call.begin({}, device=storage.device, queue=queue, out=field)
     target = call.output(field.shape, field.dtype)
@@ -181,7 +181,7 @@ def _fill(target: FieldData, value: np.ndarray) -> None:
         cl.enqueue_fill_buffer, queue, storage.buffer, pattern, target.offset * size, target.nbytes,
         wait_for=storage.waits(queue) or None,
     )  # fmt: skip
-    storage.note(event, queue, written=True)
+    storage.note(event, queue)
 
 
 def _uploaded(like: Storage, values: np.ndarray) -> FieldData:

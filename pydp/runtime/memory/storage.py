@@ -10,14 +10,16 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any
 
 import pyopencl as cl
 
 from pydp.errors import InvalidArgument
 from pydp.runtime.forks import fork_safe, releases
-from pydp.runtime.memory.deferred_release import later, release_pending
+from pydp.runtime.memory.deferred_release import keep_for_threads, later, release_pending
 from pydp.runtime.memory.held_queues import has_ended
 from pydp.runtime.memory.host_memory import create
 from pydp.runtime.memory.released import is_released
@@ -70,17 +72,19 @@ class Storage:
     """A device buffer with the last event of every queue that used it.
 
     Commands on one in-order queue need no wait lists. Events matter only if a second queue uses the buffer; `others` is
-    None until then. `array` is a pyopencl Array on the memory, if there is one. All such Arrays share one list of
-    events, which pydp reads and updates. Memory from a pool of scratch memory has the pool's queue as `pool_queue`, and
-    returns to the pool if no other queue or Array has used it. `lazy` belongs to the states below.
+    None until then. `thread` recorded `event`; `others` has the threads of its events, too. `array` is a pyopencl Array
+    on the memory, if there is one. All such Arrays share one list of events, which pydp reads and updates. Memory from
+    a pool of scratch memory has the pool's queue as `pool_queue`, and returns to the pool if no other queue or Array
+    has used it. `lazy` belongs to the states below.
     """
 
     buffer: Any
     device: Any
     queue: cl.CommandQueue | None = None
     event: cl.Event | None = None
+    thread: int = field(default_factory=get_ident)
     array: Any = None
-    others: dict[cl.CommandQueue, cl.Event] | None = None
+    others: dict[cl.CommandQueue, tuple[cl.Event, int]] | None = None
     pool_queue: cl.CommandQueue | None = None
     lazy: Any = None
 
@@ -108,7 +112,8 @@ class Storage:
             if self.event is not None and (loose or self.queue is not queue):
                 last.append((self.queue, self.event))
             if self.others is not None:
-                last += [(other, event) for other, event in self.others.items() if other != queue]
+                last += [(other, event) for other, (event, _) in self.others.items() if other != queue]
+        last = [(other, event) for other, event in last if not _has_failed(event)]
         for other, _ in last:
             if other is not None:
                 other.flush()  # some drivers start commands only after a flush
@@ -117,20 +122,37 @@ class Storage:
             found += _of_other_queues(self.array.events, None if loose else queue)
         return found
 
-    def note(self, event: cl.Event, queue: cl.CommandQueue, written: bool) -> None:
+    def share(self, make: Callable[[Any, list[cl.Event]], Any]) -> Any:
+        """A pyopencl Array on the memory: ``make(buffer, events)``, with the list that all Arrays on it share."""
+        with lazy_lock:
+            buffer = self.buffer  # results that depend on the memory are computed first
+            with _order:  # a second list, or a command that is recorded meanwhile, would be lost
+                if self.array is not None:
+                    return make(buffer, self.array.events)
+                self.array = make(buffer, self.waits(self.device.queue, loose=True))
+                return self.array
+
+    def note(self, event: cl.Event, queue: cl.CommandQueue) -> None:
         """Record that the command of `event` on `queue` reads or writes the memory."""
+        me = get_ident()
         with _order:
+            if self.queue is queue:
+                known, thread = self.event, self.thread
+            else:
+                known, thread = (self.others or {}).get(queue, (None, me))
+            if known is not None and thread != me and not has_ended(known):
+                # Another thread's command: it may be the later one, or the queue is out-of-order.
+                event = cl.enqueue_marker(queue)
             while self.queue is not queue and self.queue is not None and (last := self.event) is not None:
                 others = dict(self.others or ())  # a copy: `waits` of this thread may be iterating over the dict
-                others[self.queue] = last
+                others[self.queue] = last, self.thread
                 others.pop(queue, None)
                 if len(others) > _MOST_OTHERS:
                     others = _running(others)
                 if self.event is last:  # else a finalizer or a signal handler has recorded another command
                     self.others = others
                     break
-            self.queue = queue
-            self.event = event
+            self.queue, self.event, self.thread = queue, event, me
         if self.array is not None:
             self._note_in_array(event, queue)
 
@@ -144,6 +166,8 @@ class Storage:
         of `add_event`, or one of `finish`, while this runs can still remove an event of a pending command.)
         """
         events = self.array.events
+        if events and events[-1] is event:  # the Array is passed several times
+            return
         events.append(event)
         for one in list(events):
             if type(one) is cl.NannyEvent and one.get_ward() is not None and has_ended(one):
@@ -152,7 +176,7 @@ class Storage:
         if len(events) > _MOST_EVENTS:
             _remove([one for one in events[_FIRST_EVENTS:] if has_ended(one)], events)
         if len(events) > _MOST_EVENTS:
-            # A NannyEvent of a pending command would wait when it is deleted, without releasing the interpreter's lock.
+            # The destructor of a NannyEvent whose command is pending waits while it holds the GIL.
             some = [one for one in events[_FIRST_EVENTS:] if _is_on(one, queue) and type(one) is not cl.NannyEvent]
             events.append(cl.enqueue_marker(queue))  # completes after all commands that the queue has, unless one fails
             _remove(some, events)
@@ -212,10 +236,10 @@ class LazyStorage(_Settling):
     def __init__(self, device: Any, lazy: Any) -> None:
         self.device, self.lazy, self.array = device, lazy, None  # the other attributes are set when it is computed
 
-    def note(self, event: cl.Event, queue: cl.CommandQueue, written: bool) -> None:
+    def note(self, event: cl.Event, queue: cl.CommandQueue) -> None:
         """See Storage."""
         _Settling.settle(self)
-        self.note(event, queue, written)
+        self.note(event, queue)
 
     def __del__(self, *_: Any) -> None:
         """Nothing to release: the storage has no memory, and its result is not needed."""
@@ -237,14 +261,19 @@ buffer_of = vars(Storage)["buffer"].__get__
 set_buffer = vars(Storage)["buffer"].__set__
 
 
-def _running(events: dict[cl.CommandQueue, cl.Event]) -> dict[cl.CommandQueue, cl.Event]:
+def _running(events: dict[cl.CommandQueue, tuple[cl.Event, int]]) -> dict[cl.CommandQueue, tuple[cl.Event, int]]:
     """The events that are not complete; without this, a program that makes a queue per call would keep all events."""
-    return {queue: event for queue, event in events.items() if not has_ended(event)}
+    return {queue: (event, thread) for queue, (event, thread) in events.items() if not has_ended(event)}
 
 
 def is_in_order(queue: cl.CommandQueue) -> bool:
     """Whether the commands of a queue run one after another."""
     return not queue.properties & cl.command_queue_properties.OUT_OF_ORDER_EXEC_MODE_ENABLE
+
+
+def _has_failed(event: cl.Event) -> bool:
+    """Whether the command of `event` failed. Drivers skip or refuse a command that waits for such an event."""
+    return bool(event.command_execution_status < cl.command_execution_status.COMPLETE)
 
 
 def _is_on(event: cl.Event, queue: cl.CommandQueue) -> bool:
@@ -256,6 +285,7 @@ def _is_on(event: cl.Event, queue: cl.CommandQueue) -> bool:
 
 def _remove(some: list[cl.Event], events: list[cl.Event]) -> None:
     """Remove some of the events, unless they are now among the first ones."""
+    keep_for_threads(some)
     for one in some:
         if one not in events[:_FIRST_EVENTS]:
             with contextlib.suppress(ValueError):  # another thread has removed it
@@ -263,11 +293,11 @@ def _remove(some: list[cl.Event], events: list[cl.Event]) -> None:
 
 
 def _of_other_queues(events: list[cl.Event], queue: cl.CommandQueue | None) -> list[cl.Event]:
-    """The events of pending commands on queues other than `queue`, after flushing these queues. User events have no
-    queue."""
+    """The events of pending commands on queues other than `queue`, after flushing these queues. User events, which
+    have no queue, are included."""
     found = []
     for event in list(events):  # a copy: other threads remove events
-        if has_ended(event):  # if it failed, drivers would skip a command that waits for it
+        if has_ended(event):  # or has failed, see `_has_failed`
             continue
         try:
             other = event.command_queue
