@@ -409,9 +409,24 @@ def test_mistakes(device):
         ("x; y", "not accepted"),
         ("x + ²", "column 5: the name '²' is unknown"),
         ("", "numbers, operators on values"),
+        ("x > 0 and x < 2", "column 7: 'and' is not accepted; x && y is accepted"),
+        ("not x", "column 1: 'not' is not accepted; !x is"),
+        ("x if x > 0 else y", "column 3: 'if' is not accepted; condition"),
+        ("x ** 2", r"column 3: '\*\*' is not accepted; power\(x, y\) is"),
+        ("x // 2", r"column 3: '//' is not accepted; floor_divide\(x, y\) is"),
+        ("x + *y", r"column 5: '\*' \(a pointer\) is not"),
+        ("0 < x < 2", "column 7: comparisons in a row"),
+        ("x == y != y", "column 8: comparisons in a row"),
+        ("x < -y + 1 == y", "column 12: comparisons in a row"),
+        ("x != y < y", "column 8: comparisons in a row"),
+        ("sin(x < y < y)", "column 11: comparisons in a row"),
+        ("True", "column 1: the name 'True' is unknown"),
     ]:
         with pytest.raises(pydp.InvalidArgument, match=match):
             pydp.evaluate(text, x=X, y=Y)
+    assert np.array_equal(pydp.evaluate("(0 < x) < 2", x=X), (X > 0) < 2)
+    assert np.array_equal(pydp.evaluate("0 < x && x < y & y < 2", x=X, y=Y), (X > 0) & (X < Y) & (Y < 2))
+    assert np.array_equal(pydp.evaluate("if + 1", **{"if": X}), X + 1)
     with pytest.raises(pydp.InvalidArgument, match="expression has 8193 characters"):
         names_in("a + " * 2048 + "a")  # before it looks for names
     with pytest.raises(pydp.InvalidArgument, match="complex64"):

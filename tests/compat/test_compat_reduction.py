@@ -104,6 +104,10 @@ def test_reductions_and_scans_of_arrays(device):
     assert compat_array.subset_min(few, a).get() == x[subset].min()
     assert np.array_equal(compat_array.cumsum(a, np.int64).get(), np.cumsum(x))
     assert compat_array.Array is cl_array.Array
+    assert compat_array.sum(a, initial=compat_array._NoValue).get() == x.sum()  # pyopencl's default
+    assert compat_array.max(a, initial=cl_array._NoValue).get() == x.max()
+    for function in (cl_array.any, compat_array.any, cl_array.all, compat_array.all):
+        assert type(function(to(device, x[:0]))) is np.int8
 
 
 @pytest.mark.oclgrind

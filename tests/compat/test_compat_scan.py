@@ -260,10 +260,10 @@ def test_operators_that_do_not_commute(device, mapping):
 
 
 def test_what_programs_read_and_subclass(device):
-    knl = kernel(GenericScanKernel, device.context, "int *x, int *y", "y[i] = item;")
-    for info in (knl.first_level_scan_info, knl.second_level_scan_info, knl.final_update_info):
-        source = info.kernel.program.source  # empty on Intel's runtime if pyopencl takes the program from its cache
-        assert ("x[i]" in source or not source) and info.wg_size >= 1
+    for _ in range(2):  # the second time, pyopencl takes the program from its cache
+        knl = kernel(GenericScanKernel, device.context, "int *x, int *y", "y[i] = item;")
+        for info in (knl.first_level_scan_info, knl.second_level_scan_info, knl.final_update_info):
+            assert "x[i]" in info.kernel.program.source and info.wg_size >= 1
     template = ScanTemplate("t *x", "x[i]", "a+b", "0", "x[i] = item * %(by)s;", template_processor="printf")
     aliases = {"type_aliases": (("t", np.dtype(np.int32)), ("scan_t", np.dtype(np.int32)))}
     built = template.build(device.context, var_values=(("by", "3"),), **aliases)

@@ -48,7 +48,8 @@ def evaluate(
     OpenCL C's functions of numbers, also by NumPy's names (``where``, ``clip``, ``arctan2``, ``maximum``, ``power``,
     ``floor_divide``, ...). A name that is in NumPy and in OpenCL C is NumPy's function (``remainder`` is ``%``, the
     sign of NaN is NaN), except ``round``, which is OpenCL C's: halves are rounded away from zero, and bools stay bools
-    (``rint`` is NumPy's ``round``).
+    (``rint`` is NumPy's ``round``). Comparisons in a row are refused: instead of ``x < y < z``, write
+    ``x < y && y < z``.
 
     values: arrays and numbers by name, which broadcast. Without any, the names are variables of the caller, as in
     numexpr. The result has the kind of the first array in the expression. out: array for the result; it may be one of

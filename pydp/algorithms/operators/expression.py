@@ -8,12 +8,13 @@ they take the dtype of the other operand.
 from __future__ import annotations
 
 import functools
+import keyword
 import operator
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from pydp.algorithms.operators import grammar
 from pydp.algorithms.operators.calls import CASTS, FUNCTIONS, call
 from pydp.algorithms.operators.text import REMAINDER_ITERATIONS, Expressions
 from pydp.algorithms.operators.tree import (
+    COMPARISONS,
     INT,
     INTEGERS,
     Node,
@@ -50,7 +52,6 @@ _UFUNCS = {
     **{"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "%": np.remainder},
     **{"&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "<<": np.left_shift, ">>": np.right_shift},
 }
-_COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
 _NAMES = {  # NumPy's names of OpenCL C's functions
     **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh", "tan2")},
     **{"absolute": "abs", "maximum": "max", "minimum": "min", "power": "pow", "mod": "remainder"},
@@ -113,13 +114,13 @@ class Expression:
 
 def names_in(text: str, given: Collection[str] = ()) -> list[str]:
     """The names of values in an expression, in the order of their first use. given: names that are values even if
-    OpenCL C has a constant of that name. Raises InvalidArgument for a text that is too long."""
+    OpenCL C has a constant of that name, or Python a keyword. Raises InvalidArgument for a text that is too long."""
     _check_length(text)
     found, given = dict[str, None](), set(given)
     for match in _WORD.finditer(text):
         word = match[0]
         constant = word in grammar._CONSTANTS or word in grammar._DOUBLES
-        known = word in CASTS or (constant and word not in given)
+        known = word in CASTS or ((constant or keyword.iskeyword(word)) and word not in given)
         # Other words, such as superscripts, are not names. The parser refuses them with the column.
         if not known and (word.isidentifier() or word in given) and not _ARGUMENTS.match(text, match.end()):
             found[word] = None
@@ -290,6 +291,8 @@ class _Parser(grammar._Parser):
     see Expression."""
 
     operations = "operators on values, casts, and OpenCL C's and NumPy's functions of numbers"
+    for_python: ClassVar = {**grammar._Parser.for_python, "**": "power(x, y)", "//": "floor_divide(x, y)"}
+    chains = False  # in Python, a < b < c is a < b && b < c
 
     def __init__(self, text: str, values: dict[str, Kind], double: bool, width: int = 1) -> None:
         _check_length(text)
@@ -457,7 +460,7 @@ class _Parser(grammar._Parser):
     def _binary(self, symbol: str, left: Node, right: Node) -> Node:
         if symbol in ("&&", "||"):
             return self._is(binary(symbol, self.to(left, _BOOL), self.to(right, _BOOL)), _BOOL)
-        if symbol in _COMPARISONS:
+        if symbol in COMPARISONS:
             return self._is(self._compared(symbol, left, right), _BOOL)
         first, second, result = self._resolved(_UFUNCS[symbol], f"the operator {symbol!r}", left, right)
         self._check_operands(result, left, right)

@@ -14,13 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import ClassVar, NoReturn
 
 import numpy as np
 
 from pydp.algorithms.operators.calls import CASTS, FUNCTIONS, call
 from pydp.algorithms.operators.text import DEEPEST
 from pydp.algorithms.operators.tree import (
+    COMPARISONS,
     CONDITIONAL,
     INT,
     LEVELS,
@@ -112,6 +113,15 @@ class _Open:
 
 class _Parser:
     operations = "members of values, operators on values, casts and OpenCL C functions of values"
+    for_python: ClassVar = {  # what is accepted instead of Python's operators
+        "and": "x && y",
+        "or": "x || y",
+        "not": "!x",
+        "if": "condition ? x : y",
+        "else": "condition ? x : y",
+        "**": "pow(x, y)",
+    }
+    chains = True  # whether a < b < c is accepted, as (a < b) < c
 
     def __init__(self, text: str, what: str, values: dict[str, Type]) -> None:
         self.text, self.what, self.values = text, what, values
@@ -150,6 +160,7 @@ class _Parser:
             match = _TOKEN.match(self.text, position)
             if match is None or match["wrong"]:
                 word = match[0] if match else self.text[position]
+                self._check_python(word, position + 1)
                 why = _WHY.get(word[-1] if word[-1] == "=" else word)
                 self._refuse(
                     position + 1, f"{quoted(word)}{f' ({why})' if why else ''} is not accepted; {self.accepted}"
@@ -161,6 +172,10 @@ class _Parser:
 
     def _refuse(self, column: int, message: object) -> NoReturn:
         raise refused(self.text, self.what, column, message) from None
+
+    def _check_python(self, word: str, column: int) -> None:
+        if word in self.for_python:
+            self._refuse(column, f"{quoted(word)} is not accepted; {self.for_python[word]} is accepted")
 
     def _next(self, ahead: int = 0) -> str:
         place = self.at + ahead
@@ -189,10 +204,14 @@ class _Parser:
         elif word == "(":
             self._bracket(column)
         else:
+            if self.text[column - 2 : column] == "**":
+                self._check_python("**", column - 1)
             why = " (a pointer)" if word in ("*", "&") else ""
             self._refuse(column, f"{quoted(word)}{why} is not accepted where a value is expected; {self.accepted}")
 
     def _name(self, word: str, column: int) -> None:
+        if word not in self.values:
+            self._check_python(word, column)
         if word in CASTS:
             self._refuse(column, f"the type {word} has no brackets; ({word})value is accepted")
         if self._next() == "(":
@@ -237,6 +256,8 @@ class _Parser:
         if word == ".":
             self._member(column, node)
         elif word in LEVELS:
+            if word in COMPARISONS and not self.chains:
+                self._check_no_chain(column)
             left = self._reduced(LEVELS[word], node)
             self.open.append(_Open("binary", word, column, [left]))
             self.node = None
@@ -247,7 +268,16 @@ class _Parser:
         elif word in (":", ",", ")"):
             self._after_value(word, column, self._reduced(CONDITIONAL, node))
         else:
+            self._check_python(word, column)
             self._refuse(column, f"{quoted(word)} is not accepted where an operator is expected; {self.accepted}")
+
+    def _check_no_chain(self, column: int) -> None:
+        for one in reversed(self.open):
+            if one.kind == "binary" and one.symbol in COMPARISONS:
+                instead = "x < y && y < z, or (x < y) < z with brackets, is accepted"
+                self._refuse(column, f"comparisons in a row, as in x < y < z, are not accepted; {instead}")
+            if one.kind not in ("unary", "cast") and LEVELS.get(one.symbol, CONDITIONAL) > LEVELS["<"]:
+                break  # a bracket, or an operator that binds more loosely
 
     def _member(self, column: int, node: Node) -> None:
         if self.vector_end == self.at - 1:  # in C, the member would belong to the last bracket only

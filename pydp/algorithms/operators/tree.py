@@ -47,8 +47,8 @@ LEVELS = {
     **{"&": 8, "^": 9, "|": 10, "&&": 11, "||": 12},
 }
 """The precedence of each binary operator; a larger number binds more loosely."""
-_COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
-_LOGIC = ("&&", "||")
+COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
+LOGIC = ("&&", "||")
 _OF_INTEGERS = ("%", "<<", ">>", "&", "^", "|")
 # Left-associative operators that chain without brackets.
 _CHAINS = (("+", "-"), ("*", "/", "%"), ("&",), ("^",), ("|",), ("&&",), ("||",))
@@ -258,7 +258,7 @@ def binary(symbol: str, left: Node, right: Node) -> Node:
     if symbol in ("<<", ">>"):
         return Node("binary", symbol, (left, right), _shifted(what, left.type, right.type))
     met = _met(what, left, right)
-    if symbol in _COMPARISONS or symbol in _LOGIC:
+    if symbol in COMPARISONS or symbol in LOGIC:
         met = met.truth
     return Node("binary", symbol, (left, right), met)
 
@@ -374,5 +374,5 @@ def in_brackets(inner: str, outer: str, *, left: bool) -> bool:
         return inner == "?"
     if any(inner in chain and outer in chain for chain in _CHAINS):
         return not left
-    plain = inner in ("*", "/", "%", "+", "-") or (inner in _COMPARISONS and outer in _LOGIC)
+    plain = inner in ("*", "/", "%", "+", "-") or (inner in COMPARISONS and outer in LOGIC)
     return not (plain and LEVELS[inner] < LEVELS[outer])

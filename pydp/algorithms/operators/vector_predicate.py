@@ -12,13 +12,11 @@ import numpy as np
 
 from pydp.algorithms.operators.grammar import parse
 from pydp.algorithms.operators.text import Expressions
-from pydp.algorithms.operators.tree import Node, Type, fold, in_range, type_of, usual, weak_value
+from pydp.algorithms.operators.tree import COMPARISONS, LOGIC, Node, Type, fold, in_range, type_of, usual, weak_value
 from pydp.dtypes import c_name, is_record, vector_parts
 from pydp.errors import InvalidArgument
 
 _MOST_NODES = 64
-_COMPARISONS = ("<", ">", "<=", ">=", "==", "!=")
-_LOGIC = ("&&", "||")
 _ARITHMETIC = ("+", "-", "*")  # not "/": some drivers round quotients of vectors differently
 _BITS = ("&", "|", "^")
 
@@ -53,7 +51,7 @@ def vector_predicate(text: str, dtype: np.dtype, helpers: Set[tuple[str, str]] =
 
 
 def _is_truth(node: Node) -> bool:
-    return node.symbol == "!" or (node.kind == "binary" and node.symbol in (*_COMPARISONS, *_LOGIC))
+    return node.symbol == "!" or (node.kind == "binary" and node.symbol in (*COMPARISONS, *LOGIC))
 
 
 def _is_equivalent(scalar: Node, vector: Node, element: Type) -> bool:
@@ -67,7 +65,7 @@ def _is_equivalent(scalar: Node, vector: Node, element: Type) -> bool:
         return True
     pairs = list(zip(scalar.children, vector.children, strict=True))
     conditions = [_is_truth(child) for child in vector.children]
-    if scalar.symbol == "!" or (scalar.kind == "binary" and scalar.symbol in _LOGIC):
+    if scalar.symbol == "!" or (scalar.kind == "binary" and scalar.symbol in LOGIC):
         return all(conditions) and all(_is_equivalent(*pair, element) for pair in pairs)
     if any(conditions):
         return False
@@ -75,7 +73,7 @@ def _is_equivalent(scalar: Node, vector: Node, element: Type) -> bool:
         return scalar.symbol == "-" and scalar.type == element and _is_equivalent(*pairs[0], element)
     if scalar.kind != "binary":
         return False
-    compares = scalar.symbol in _COMPARISONS
+    compares = scalar.symbol in COMPARISONS
     if not compares and scalar.symbol not in (*_ARITHMETIC, *_BITS):
         return False
     common = usual(*(child.type for child in scalar.children)) if compares else scalar.type

@@ -104,7 +104,8 @@ def _extra(extra_args: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         elif isinstance(value, np.generic):
             types.append(ScalarArg(value.dtype, name))
         else:
-            raise RuntimeError(f"argument {name!r} is a {type(value).__name__}; arrays and NumPy scalars are accepted")
+            kind = type(value).__name__
+            raise RuntimeError(f"argument {name!r} has type {kind}; arrays and NumPy scalars are accepted")
     return tuple(types), tuple(value for _, value in extra_args or ())
 
 

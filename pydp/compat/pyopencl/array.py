@@ -23,7 +23,7 @@ from pydp.compat.pyopencl.scan import get_cumsum_kernel
 OWN = ["all", "any", "cumsum", "dot", "max", "min", "subset_dot", "subset_max", "subset_min", "sum", "vdot"]
 __all__ = public_names(OWN, original)
 
-_NONE: Any = object()
+_NONE: Any = original._NoValue
 _SCALARS = (int, float, complex, np.generic)
 
 
@@ -57,14 +57,14 @@ def sum(a: Any, dtype: Any = None, queue: Any = None, slice: Any = None, initial
 def any(a: Any, queue: Any = None, wait_for: Any = None) -> Any:
     """Whether an element is not zero."""
     if not len(a):
-        return np.bool_(False)
+        return np.int8(0)
     return _run(get_any_kernel(a.context, a.dtype), a, queue=queue, wait_for=wait_for)
 
 
 def all(a: Any, queue: Any = None, wait_for: Any = None) -> Any:
     """Whether no element is zero."""
     if not len(a):
-        return np.bool_(True)
+        return np.int8(1)
     return _run(get_all_kernel(a.context, a.dtype), a, queue=queue, wait_for=wait_for)
 
 

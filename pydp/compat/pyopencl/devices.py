@@ -60,12 +60,39 @@ def check_process(context: Any) -> None:
         forks.raise_if_lost()
 
 
+class _Kernel(cl.Kernel):
+    """A kernel whose ``program`` is the object that made it."""
+
+    def __init__(self, program: _Program, name: str) -> None:
+        super().__init__(program, name)
+        self._made_by = program
+
+    @property
+    def program(self) -> _Program:
+        return self._made_by
+
+
+class _Program(cl.Program):
+    """A program whose source can be read. Intel's runtime has no source of programs from pyopencl's cache, and does not
+    return the program of a kernel if it is released."""
+
+    @property
+    def source(self) -> str:
+        return str(self._source)
+
+    def __getattr__(self, name: str) -> _Kernel:
+        try:
+            return _Kernel(self, name)
+        except cl.LogicError as error:
+            raise AttributeError(f"the program has no attribute or kernel {name!r}") from error
+
+
 def build(context: Any, devices: Sequence[Any], template: str, params: dict[str, object], options: Any = None) -> Any:
     """Render `template` and build it with the caller's options. Errors of the compiler are pyopencl's."""
     source = render(template, params)
     given = [] if options is None else options.split() if isinstance(options, str) else list(options)
     known = [one for device in devices for one in device_quirks(device).build_options]
-    return cl.Program(context, source).build([*given, *dict.fromkeys(known)])
+    return _Program(context, source).build([*given, *dict.fromkeys(known)])
 
 
 def scratch(queue: Any, size: int) -> Any:

@@ -23,7 +23,6 @@ from pyopencl.tools import (
 from pydp.compat.pyopencl.access import access
 from pydp.compat.pyopencl.devices import build, check_process, has_double, mapping_of, prefetches, scratch
 from pydp.compat.pyopencl.rebind import original_module, public_names, rebind
-from pydp.runtime.programs.template import render
 
 if TYPE_CHECKING:
     import pyopencl.reduction as original
@@ -119,9 +118,8 @@ class ReductionKernel(original.ReductionKernel):
         first, second = (getattr(program, f"{name}_stage{stage}") for stage in (1, 2))
         first.set_scalar_arg_dtypes([*scalars, *[np.int64] * 6])
         second.set_scalar_arg_dtypes([*scalars, None, np.int64])
-        source = render("compat_reduce.mako", params)  # Intel's runtime has no source of programs from pyopencl's cache
-        self.stage_1_inf = _StageInfo(ctx, source, 1, program, first, given)
-        self.stage_2_inf = _StageInfo(ctx, source, 1, program, second, given)
+        self.stage_1_inf = _StageInfo(ctx, program.source, 1, program, first, given)
+        self.stage_2_inf = _StageInfo(ctx, program.source, 1, program, second, given)
         self._units = max(one.max_compute_units for one in ctx.devices)
 
     def __call__(

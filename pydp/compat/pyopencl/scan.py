@@ -83,9 +83,8 @@ class _KernelInfo:
 
 @dataclass(frozen=True)
 class _Kernels:
-    """The kernels of a variant. Intel's runtime does not return a kernel's program if it is released."""
+    """The kernels of a variant."""
 
-    program: Any
     reduce: Any
     between: Any
     scan: Any
@@ -230,7 +229,7 @@ class GenericScanKernel(original.GenericScanKernel):
             kernel = getattr(program, f"{self.name_prefix}_{phase}")
             kernel.set_scalar_arg_dtypes([*given, *rest])
             kernels.append(kernel)
-        return self._variants.setdefault((stored, offsets), _Kernels(program, *kernels))
+        return self._variants.setdefault((stored, offsets), _Kernels(*kernels))
 
     def _stores(self, args: Sequence[Any]) -> bool:
         if self._must_store:
