@@ -119,7 +119,7 @@ class _Parser:
         "not": "!x",
         "if": "condition ? x : y",
         "else": "condition ? x : y",
-        "**": "pow(x, y)",
+        "**": "pow(x, y), of floats,",
     }
     chains = True  # whether a < b < c is accepted, as (a < b) < c
 
@@ -268,7 +268,8 @@ class _Parser:
         elif word in (":", ",", ")"):
             self._after_value(word, column, self._reduced(CONDITIONAL, node))
         else:
-            self._check_python(word, column)
+            if word != "not":
+                self._check_python(word, column)
             self._refuse(column, f"{quoted(word)} is not accepted where an operator is expected; {self.accepted}")
 
     def _check_no_chain(self, column: int) -> None:

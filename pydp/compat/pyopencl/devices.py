@@ -73,8 +73,8 @@ class _Kernel(cl.Kernel):
 
 
 class _Program(cl.Program):
-    """A program whose source can be read. Intel's runtime has no source of programs from pyopencl's cache, and does not
-    return the program of a kernel if it is released."""
+    """A program whose ``source`` can be read, also as ``kernel.program.source``. Intel's runtime has no source of
+    programs from pyopencl's cache, and does not return the program of a kernel if it is released."""
 
     @property
     def source(self) -> str:
@@ -82,7 +82,9 @@ class _Program(cl.Program):
 
     def __getattr__(self, name: str) -> _Kernel:
         try:
-            return _Kernel(self, name)
+            made = _Kernel(self, name)
+            made.get_info(cl.kernel_info.NUM_ARGS)  # NVIDIA's driver refuses an invalid name only here
+            return made
         except cl.LogicError as error:
             raise AttributeError(f"the program has no attribute or kernel {name!r}") from error
 

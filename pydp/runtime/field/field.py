@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -82,13 +83,14 @@ class Field(FieldOperators):
 
         Its `events` have the last command that used the memory, so that commands on other queues can wait for it."""
         if self._array is None:
-            self._array = self._storage.share(self._new_array)
+            queue = self._storage.device.queue  # may start computations and build kernels, so before any lock
+            self._array = self._storage.share(queue, functools.partial(self._new_array, queue))
         return self._array
 
-    def _new_array(self, buffer: cl.Buffer, events: list[cl.Event]) -> Any:
+    def _new_array(self, queue: cl.CommandQueue, buffer: cl.Buffer, events: list[cl.Event]) -> Any:
         itemsize = self.dtype.itemsize
         return cl.array.Array(
-            self.device.queue,
+            queue,
             self.shape,
             self.dtype,
             data=buffer,

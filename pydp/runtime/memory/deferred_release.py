@@ -26,7 +26,7 @@ from pydp.runtime.memory.scratch import give
 _waiting: deque[tuple[Any, Any]] = deque()  # append, popleft and remove are thread-safe
 _transfers: deque[cl.Event] = deque()
 _removed: deque[tuple[float, cl.Event]] = deque()  # with the times of their removal
-_IN_USE = 1.0  # seconds; more than a thread spends between reading a list of events and the driver's use of it
+_IN_USE = 1.0  # seconds; more than a thread spends between reading a list of events and the driver's first use of it
 
 
 def later(buffer: Any, event: Any = None) -> None:

@@ -27,7 +27,7 @@ from pydp.runtime.memory.scratch import take
 
 # Protects the events of all storages; without it, threads that use a storage on several queues would lose events. It is
 # reentrant, because a finalizer or a signal handler may use a storage in a thread that holds the lock.
-_order = threading.RLock()
+_order = fork_safe(threading.RLock())
 # Protects the results that are not computed yet, of all devices, and is held while one is computed.
 lazy_lock = fork_safe(threading.RLock())
 _MOST_OTHERS = 8  # queues; above this, completed events are removed
@@ -112,30 +112,35 @@ class Storage:
             if self.event is not None and (loose or self.queue is not queue):
                 last.append((self.queue, self.event))
             if self.others is not None:
-                last += [(other, event) for other, (event, _) in self.others.items() if other != queue]
-        last = [(other, event) for other, event in last if not _has_failed(event)]
-        for other, _ in last:
+                last += [(other, event) for other, (event, _) in self.others.items() if loose or other != queue]
+        found = []
+        for other, event in last:
             if other is not None:
+                found.append(cl.enqueue_marker(other) if _has_failed(event) else event)  # others may be pending
                 other.flush()  # some drivers start commands only after a flush
-        found = [event for _, event in last]
+            elif not _has_failed(event):
+                found.append(event)
         if self.array is not None and self.array.events:
             found += _of_other_queues(self.array.events, None if loose else queue)
         return found
 
-    def share(self, make: Callable[[Any, list[cl.Event]], Any]) -> Any:
-        """A pyopencl Array on the memory: ``make(buffer, events)``, with the list that all Arrays on it share."""
+    def share(self, queue: cl.CommandQueue, make: Callable[[Any, list[cl.Event]], Any]) -> Any:
+        """A pyopencl Array on the memory: ``make(buffer, events)``, with the list that all Arrays on it share. queue:
+        the device's."""
         with lazy_lock:
             buffer = self.buffer  # results that depend on the memory are computed first
             with _order:  # a second list, or a command that is recorded meanwhile, would be lost
                 if self.array is not None:
                     return make(buffer, self.array.events)
-                self.array = make(buffer, self.waits(self.device.queue, loose=True))
+                self.array = make(buffer, self.waits(queue, loose=True))
                 return self.array
 
     def note(self, event: cl.Event, queue: cl.CommandQueue) -> None:
         """Record that the command of `event` on `queue` reads or writes the memory."""
         me = get_ident()
         with _order:
+            if self.queue is not queue and self.queue == queue:
+                queue = self.queue  # another object of the same queue
             if self.queue is queue:
                 known, thread = self.event, self.thread
             else:
@@ -163,25 +168,30 @@ class Storage:
         Unlike pyopencl's `add_event`, this never waits. If there are many events, it removes those of commands that
         have ended or failed, and if there still are many, it replaces those of `queue` by a marker. The first four
         stay, because `add_event` in another thread may be waiting for them, and then removes the first four. (Two calls
-        of `add_event`, or one of `finish`, while this runs can still remove an event of a pending command.)
+        of `add_event`, or one of `finish`, while this runs can still remove an event of a pending command. pyopencl
+        crashes if `finish` waits for longer than `keep_for_threads` keeps the events.)
         """
         events = self.array.events
         if events and events[-1] is event:  # the Array is passed several times
             return
+        flushes = self.device.quirks.flush_before_wait
+        if flushes:  # before other threads see the event: one may wait for it, and hold a lock that a later flush needs
+            queue.flush()
         events.append(event)
         for one in list(events):
             if type(one) is cl.NannyEvent and one.get_ward() is not None and has_ended(one):
                 with contextlib.suppress(cl.Error):  # the command may have failed
-                    one.wait()  # returns at once, and releases the array on the host
+                    one.wait()  # releases the array on the host
         if len(events) > _MOST_EVENTS:
             _remove([one for one in events[_FIRST_EVENTS:] if has_ended(one)], events)
         if len(events) > _MOST_EVENTS:
             # The destructor of a NannyEvent whose command is pending waits while it holds the GIL.
             some = [one for one in events[_FIRST_EVENTS:] if _is_on(one, queue) and type(one) is not cl.NannyEvent]
-            events.append(cl.enqueue_marker(queue))  # completes after all commands that the queue has, unless one fails
+            marker = cl.enqueue_marker(queue)  # completes after all commands that the queue has, unless one fails
+            if flushes:
+                queue.flush()
+            events.append(marker)
             _remove(some, events)
-        if self.device.quirks.flush_before_wait:
-            queue.flush()
 
     def __del__(self, releases: Any = releases, is_finalizing: Any = sys.is_finalizing) -> None:
         # Globals may be gone when the interpreter ends. `later` is then not needed: the driver frees the memory.
@@ -272,7 +282,8 @@ def is_in_order(queue: cl.CommandQueue) -> bool:
 
 
 def _has_failed(event: cl.Event) -> bool:
-    """Whether the command of `event` failed. Drivers skip or refuse a command that waits for such an event."""
+    """Whether the command of `event` failed, as far as the driver says so. Drivers skip or refuse a command that waits
+    for such an event."""
     return bool(event.command_execution_status < cl.command_execution_status.COMPLETE)
 
 
