@@ -342,7 +342,7 @@ WORDS = """
     a b c ( ) ( ) , . ? : + - * / % << >> < > <= >= == != & ^ | && || ! ~ = += ++ -- [ ] ; x s0 s0123 lo pair x0 in
     max(a,b) max( fma( (int) (float) (char) (float4) (float4)( as_int( convert_uchar_sat( convert_float( select(
     1 0 08 0x1F 1.5 1.5f .5 1e9 1e99f 7u 5L 18446744073709551615u INFINITY NAN M_PI INT_MIN sizeof int void
-    a+b a?b:a \0 é ² // /* ' " \\ $T ${a} # @ ->
+    and or not if else is lambda True ** a**b a<b<a a+b a?b:a \0 é ² // /* ' " \\ $T ${a} # @ ->
 """.split()
 WORDS += [" ", "\t", "\n", "\ud800"]
 
