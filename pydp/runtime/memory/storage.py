@@ -113,13 +113,10 @@ class Storage:
                 last.append((self.queue, self.event))
             if self.others is not None:
                 last += [(other, event) for other, (event, _) in self.others.items() if loose or other != queue]
-        found = []
-        for other, event in last:
+        for other, _ in last:
             if other is not None:
-                found.append(cl.enqueue_marker(other) if _has_failed(event) else event)  # others may be pending
                 other.flush()  # some drivers start commands only after a flush
-            elif not _has_failed(event):
-                found.append(event)
+        found = [event for _, event in last if not _has_failed(event)]
         if self.array is not None and self.array.events:
             found += _of_other_queues(self.array.events, None if loose else queue)
         return found
